@@ -1,0 +1,54 @@
+# Each target makes or updates .venv first, when pyproject.toml or constraints.txt changed.
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+READY  := $(VENV)/.ready
+
+# On few or busy cores two OpenMP threads can be many times slower than one.
+export OMP_NUM_THREADS ?= 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format docs bench build clean
+
+help:  ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "halfsure needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PY) -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	$(PY) -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)  ## train on digits with 20 labels, with and without ADS
+	$(PY) examples/plug_into_your_loop.py
+
+test: lint  ## lint, check types, run every test
+	$(PY) -m pytest --numprocesses 2 --quiet
+
+lint: $(READY)  ## check style and types
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+format: $(READY)  ## rewrite the code in the project's style
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+docs: $(READY)  ## build the documentation into site/
+	$(VENV)/bin/zensical build --clean --strict
+
+bench: $(READY)  ## measure the losses against their peers, as ratios
+	$(PY) benchmarks/losses.py
+
+build: $(READY)  ## build the wheel and install it into an empty environment
+	rm -rf dist build
+	$(PY) -m build --outdir dist
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/python -m pip install --quiet --constraint constraints.txt dist/halfsure-*.whl
+	cd build && empty/bin/python -c 'import halfsure, torch; print("halfsure", halfsure.__version__, "installs and runs:", halfsure.sparsemax(torch.tensor([1.0, 0.5, -1.0])))'
+
+clean:  ## remove everything that can be made again
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

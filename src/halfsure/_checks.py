@@ -1,0 +1,91 @@
+"""What the functions of this package accept: every refusal, in words, in one place."""
+
+import math
+from typing import SupportsFloat
+
+import torch
+from torch import Tensor
+
+__all__ = ["check_labels", "check_logits", "check_number", "check_probs", "check_real"]
+
+# How far a row given as probabilities may stray from the simplex before it is taken for a mistake:
+# wide enough for rows that were mixed or averaged in the same precision.
+SIMPLEX_TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 3e-2}
+
+
+def check_number(
+    name: str, value: SupportsFloat | str, at_least: float, at_most: float = math.inf, *, why: str = ""
+) -> float:
+    """Return a setting as a float, or say which range it has to lie in."""
+    wanted = f"from {at_least:g} to {at_most:g}" if at_most < math.inf else f"of at least {at_least:g}"
+    message = f"{name} must be a finite number {wanted}, got {value!r}" + (f": {why}" if why else "")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(message) from None
+    if not (math.isfinite(number) and at_least <= number <= at_most):
+        raise ValueError(message)
+    return number
+
+
+def check_real(name: str, values: Tensor, dim: int = -1) -> None:
+    """Accept a floating-point tensor with at least one entry along an existing dimension."""
+    if not isinstance(values, Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor, got {type(values).__name__}; try torch.as_tensor(...)")
+    if not values.is_floating_point():
+        raise ValueError(f"{name} must be floating point, got {values.dtype}; convert them with .float()")
+    if not -values.ndim <= dim < values.ndim:
+        raise ValueError(f"{name} of shape {tuple(values.shape)} have no dimension {dim}")
+    if values.shape[dim] == 0:
+        raise ValueError(f"{name} of shape {tuple(values.shape)} have no classes along dimension {dim}")
+
+
+def check_logits(logits: Tensor) -> None:
+    """Accept floating-point logits of shape (batch, classes)."""
+    check_real("logits", logits)
+    if logits.ndim != 2:
+        hint = "add a batch dimension with [None]" if logits.ndim == 1 else "flatten the leading dimensions"
+        raise ValueError(f"logits must be (batch, classes), got {tuple(logits.shape)}; {hint}")
+
+
+def check_labels(labels: Tensor, batch: int, classes: int) -> None:
+    """Accept one class index a sample, 0 … classes − 1."""
+    if labels.is_floating_point() or labels.dtype == torch.bool or labels.is_complex():
+        raise ValueError(f"class indices must be integers, got {labels.dtype} of shape {tuple(labels.shape)}")
+    if labels.shape != (batch,):
+        raise ValueError(
+            f"class indices must be ({batch},), one a sample, got {tuple(labels.shape)}; "
+            "one-hot targets are taken as probabilities: convert them with .float()"
+        )
+    if _is_false(((labels >= 0) & (labels < classes)).all()):
+        raise ValueError(
+            f"class indices must lie in 0 … {classes - 1}, got {labels.min()} … {labels.max()}; "
+            "leave unlabeled samples (−1) out of a supervised loss"
+        )
+
+
+def check_probs(name: str, probs: Tensor, dim: int = -1) -> None:
+    """Accept rows of finite numbers that are not negative and sum to one."""
+    check_real(name, probs, dim)
+    tolerance = SIMPLEX_TOLERANCE.get(probs.dtype, 1e-4)
+    values = probs.detach().float()
+    off = (values.sum(dim) - 1).abs()
+    if _is_false((values >= -tolerance).all() & (off <= tolerance).all()):
+        raise ValueError(
+            f"{name} must be probabilities: finite, not negative and summing to 1 along dimension {dim}; "
+            f"got values from {values.min():g} to {values.max():g} and sums off by up to {off.max():g}"
+        )
+
+
+def _is_false(condition: Tensor) -> bool:
+    """Whether a condition is known to fail.
+
+    Values are looked at on the CPU only: elsewhere a look would make the host wait for the device, and under
+    compilation or vmap there is nothing to look at yet.
+    """
+    if condition.device.type != "cpu" or torch.compiler.is_compiling():
+        return False
+    try:
+        return not bool(condition)
+    except RuntimeError:  # vmap has no single truth to give
+        return False

@@ -1,0 +1,69 @@
+"""The package as a whole: what it exports, what it costs to import, what its documents promise."""
+
+import doctest
+import importlib
+import re
+import runpy
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import halfsure
+
+ROOT = Path(__file__).parent.parent
+SECTION_3 = [
+    *("softmax", "sparsemax", "entmax", "sparsemax_loss", "sharpen", "ads_loss"),
+    *("MinEntropy", "Sharpening", "PseudoLabel", "NegativeSampling", "ADS", "TopM"),
+]
+
+
+@pytest.mark.parametrize("name", [*SECTION_3, "Target", "Map"])
+def test_public_names_are_documented(name: str) -> None:
+    assert name in halfsure.__all__
+    doc = getattr(halfsure, name).__doc__
+    assert doc
+    if name in SECTION_3:
+        assert doctest.DocTestParser().get_examples(doc), f"{name} has no example"
+        assert re.search(r"\(.*classes.*\) → ", doc), f"{name} does not say its shapes"
+
+
+def test_importing_halfsure_adds_nothing_to_torch_but_halfsure() -> None:
+    # The time it takes follows from what it loads; modules can be counted on a busy machine.
+    code = (
+        "import sys, torch; before = set(sys.modules); import halfsure;"
+        "print('\\n'.join(sorted(n for n in set(sys.modules) - before if n.split('.')[0] != 'halfsure')))"
+    )
+    added = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    standard = {name for name in added if name.split(".")[0] in sys.stdlib_module_names}
+    assert set(added) == standard, f"import halfsure also loads {set(added) - standard}"
+
+
+def test_version_and_pins_agree() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+    assert re.fullmatch(r"\d+\.\d+\.\d+", halfsure.__version__)
+    assert f"## {halfsure.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"version: {halfsure.__version__}" in (ROOT / "CITATION.cff").read_text()
+    for requirements in (project["dependencies"], *project["optional-dependencies"].values()):
+        assert {re.split(r"[<>=!~]", requirement)[0] for requirement in requirements} <= set(pins)
+
+
+def test_every_erratum_names_a_test_that_exists() -> None:
+    named = re.findall(r"`(tests/\w+\.py)::(\w+)`", (ROOT / "docs" / "errata.md").read_text())
+    assert len(named) >= 8
+    for file, test in named:
+        module = importlib.import_module(f"tests.{Path(file).stem}")
+        assert callable(getattr(module, test)), f"{file} has no {test}"
+
+
+def test_the_example_stays_small_and_learns(capsys: pytest.CaptureFixture[str]) -> None:
+    path = ROOT / "examples" / "plug_into_your_loop.py"
+    assert len(path.read_text().splitlines()) < 60
+    train = runpy.run_path(str(path))["train"]
+    error, candidates = train(seed=7, ads_weight=0.3)
+    assert error < 50  # guessing is 90
+    assert 1 <= candidates < 3
