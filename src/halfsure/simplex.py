@@ -282,9 +282,9 @@ def _solve_entmax(logits: Tensor, beta: float) -> Tensor:
     logits = logits - logits.amax(-1, keepdim=True)
     below = torch.zeros_like(logits[..., :1])
     width = -math.expm1(-beta * math.log(logits.shape[-1])) / beta  # the shift of K equal classes, the largest
-    for _ in range(20):
-        width /= 2
-        below = torch.where(log_probs(below + width).exp().sum(-1, keepdim=True) >= 1, below + width, below)
+    for halvings in range(1, 21):
+        middle = below + width * 0.5**halvings
+        below = torch.where(log_probs(middle).exp().sum(-1, keepdim=True) >= 1, middle, below)
     for _ in range(4):
         log_p = log_probs(below)
         slope = ((1 - beta) * log_p).exp().sum(-1, keepdim=True)
