@@ -50,5 +50,5 @@ build: $(READY)  ## build the wheel and install it into an empty environment
 	cd build && empty/bin/python -c 'import halfsure, torch; print("halfsure", halfsure.__version__, "installs and runs:", halfsure.sparsemax(torch.tensor([1.0, 0.5, -1.0])))'
 
 clean:  ## remove everything that can be made again
-	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -139,6 +139,9 @@ def test_bad_rows_give_nan_and_touch_no_other(name: str, alpha: float, bad: list
     losses = strategy.losses(z)
     assert losses[1].isnan()
     assert torch.equal(losses[[0, 2]], strategy.losses(torch.tensor(good)))
+    gradient = torch.autograd.grad(strategy.losses(z.requires_grad_()).sum(), z)[0]
+    assert gradient[1].isnan().all()
+    assert gradient[[0, 2]].isfinite().all()
     if STRATEGIES[name][2] is not None:
         assert strategy.target(z).probs[1].isnan().all()
 
@@ -385,7 +388,7 @@ def test_strategies_refuse_bad_logits_in_words(name: str) -> None:
 @pytest.mark.parametrize("r", [0.99, 0, -1, NAN, INF, "2x", None])
 def test_a_power_that_would_flatten_is_refused(r: Any) -> None:
     for call in (ADS, lambda x: TopM(2, r=x), lambda x: halfsure.ads_loss(torch.ones(1, 2), r=x)):
-        with pytest.raises(ValueError, match=r"r must be a finite number of at least 1, got .*flatten"):
+        with pytest.raises(ValueError, match=r"r must be a finite number of at least 1, got .*would flatten"):
             call(r)
     with pytest.raises(ValueError, match=r"r must be a finite number of at least 1"):
         halfsure.sharpen(torch.tensor([[0.5, 0.5]]), r)
@@ -395,7 +398,8 @@ def test_a_power_that_would_flatten_is_refused(r: Any) -> None:
     ("make_bad", "message"),
     [
         (lambda: Sharpening(0), r"temperature must be a finite number from 1e-09 to 1, got 0"),
-        (lambda: Sharpening(2), r"above 1 it would flatten"),
+        (lambda: Sharpening(2), r"a temperature above 1 would flatten"),
+        (lambda: MinEntropy(map=[1]), r"a map is softmax, sparsemax"),  # type: ignore[arg-type]
         (lambda: PseudoLabel(1.01), r"threshold must be a finite number from 0 to 1, got 1.01"),
         (lambda: NegativeSampling(NAN), r"threshold must be a finite number from 0 to 1, got nan"),
         (lambda: TopM(0), r"m must be a finite number of at least 1"),
@@ -410,3 +414,8 @@ def test_a_power_that_would_flatten_is_refused(r: Any) -> None:
 def test_bad_settings_are_refused_in_words(make_bad: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_bad()
+
+
+def test_a_distance_that_is_no_function_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"distance must be a function.*got 'kl'"):
+        Sharpening(distance="kl")  # type: ignore[arg-type]

@@ -41,6 +41,13 @@ def test_importing_halfsure_adds_nothing_to_torch_but_halfsure() -> None:
     assert set(added) == standard, f"import halfsure also loads {set(added) - standard}"
 
 
+def test_heavier_parts_load_when_used() -> None:
+    code = "import halfsure; print(halfsure.theory.largest_masked(1)); halfsure.nothing"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.stdout.startswith("0.268")
+    assert "module 'halfsure' has no attribute 'nothing'" in run.stderr
+
+
 def test_version_and_pins_agree() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lines = (ROOT / "constraints.txt").read_text().splitlines()
@@ -60,7 +67,7 @@ def test_every_erratum_names_a_test_that_exists() -> None:
         assert callable(getattr(module, test)), f"{file} has no {test}"
 
 
-def test_the_example_stays_small_and_learns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_stays_small_and_learns() -> None:
     path = ROOT / "examples" / "plug_into_your_loop.py"
     assert len(path.read_text().splitlines()) < 60
     train = runpy.run_path(str(path))["train"]

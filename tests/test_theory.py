@@ -122,6 +122,7 @@ def test_sparse_and_soft_probability_differ_but_at_the_middle_and_the_ends() -> 
 def test_ads_target_is_symmetric_about_the_middle_and_not_odd() -> None:
     t, mirrored = theory.ads_curve(S).target, theory.ads_curve(1 - S).target
     np.testing.assert_allclose(t + mirrored, 1, atol=1e-12)
+    assert (t >= 0).all()  # an odd function with values above zero has values below it
 
 
 def test_ads_kl_is_zero_also_at_the_middle() -> None:
@@ -301,6 +302,11 @@ def test_the_ads_potential_is_a_share_of_renyis_entropy_and_its_slope_is_that_of
     np.testing.assert_allclose((ahead - behind) / (2 * step), (gradient * direction).sum(-1), atol=1e-7)
 
 
+@pytest.mark.parametrize("order", [0.0, 0.5, 1 + 1e-15, 2.0, 400.0, 1e6])
+def test_renyi_entropy_of_a_uniform_row_is_the_log_of_its_size(order: float) -> None:
+    assert theory.renyi_entropy([0.1] * 10 + [0.0], order) == pytest.approx(math.log(10), rel=1e-9)
+
+
 def test_half_of_renyi_2_is_the_potential_for_r_2() -> None:
     probs = random_probs(20, 5)
     np.testing.assert_allclose(theory.ads_potential(probs), theory.renyi_entropy(probs, 2.0) / 2)
@@ -318,6 +324,7 @@ def test_a_generic_solver_finds_both_maps(seed: int) -> None:
 
 
 def test_table_1s_margins_are_those_of_its_own_numbers() -> None:
+    """A record of the paper's arithmetic: it checks the erratum, not the code."""
     second_best = {
         "mnist@20": min(23.76, 20.64, 18.45, 19.72, 19.36),
         "cifar10@4000": min(14.72, 14.34, 12.90, 14.15, 13.94),
@@ -339,6 +346,8 @@ def test_table_1s_margins_are_those_of_its_own_numbers() -> None:
         (lambda: theory.regions([0.5, 0.6]), r"probs must be probabilities"),
         (lambda: theory.regions(0.5), r"probs must be \(…, classes\)"),
         (lambda: theory.acts("sharpening", [0.5, 0.5]), r"strategy must be one of me, sh, pl, ns, ads"),
+        (lambda: theory.acts("ads", [0.5, 0.5], threshold=0.9), r"only pl and ns have a threshold, got 0.9 for 'ads'"),
+        (lambda: theory.regions([0.5, 0.5], low=0.9, high=0.1), r"lower limit must not lie above"),
         (lambda: theory.determinate_range(1), r"classes must be a finite number of at least 2"),
         (lambda: theory.determinate_threshold([1.0]), r"needs at least two classes"),
         (lambda: theory.negligible_range(3, 4), r"a support of 4 needs at least as many classes"),

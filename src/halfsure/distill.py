@@ -41,7 +41,7 @@ __all__ = [
 Distance = Callable[[Map, Tensor, Tensor, Tensor], Tensor]
 """(map, logits, probs, targets) → losses: how far the prediction `probs = map(logits)` is from its targets."""
 
-FLATTENS = "below 1 it would flatten, not sharpen"
+FLATTENS = "a power below 1 would flatten, not sharpen"
 
 
 class Target(NamedTuple):
@@ -180,7 +180,9 @@ class Sharpening(Strategy):
 
     def __init__(self, temperature: float = 0.5, map: Map | str = SOFTMAX, distance: Distance = fenchel_young) -> None:
         super().__init__(map)
-        self.r = 1 / check_number("temperature", temperature, 1e-9, 1, why="above 1 it would flatten")
+        self.r = 1 / check_number("temperature", temperature, 1e-9, 1, why="a temperature above 1 would flatten")
+        if not callable(distance):
+            raise TypeError(f"distance must be a function (map, logits, probs, targets) → losses, got {distance!r}")
         self.distance = distance
 
     @property
@@ -249,7 +251,8 @@ class TopM(Sharpening):
         if self.m > classes:
             raise ValueError(f"TopM keeps {self.m} classes, but there are only {classes}; choose a smaller m")
         kept = torch.zeros_like(logits).scatter(-1, logits.topk(self.m, sorted=False).indices, 1).bool()
-        return logits.masked_fill(~kept, -torch.inf)
+        sound = logits.amax(-1, keepdim=True).isfinite()  # a bad row stays whole, so that all of it becomes NaN
+        return logits.masked_fill(~kept & sound, -torch.inf)
 
 
 class PseudoLabel(Strategy):

@@ -73,7 +73,7 @@ def entmax(logits: Tensor, alpha: float = 1.5, dim: int = -1) -> Tensor:
     if alpha == 1:
         return softmax(logits, dim)
     check_real("logits", logits, dim)
-    function = _Entmax if torch.compiler.is_compiling() else _EntmaxBothModes
+    function = _Entmax if alpha < 2 or torch.compiler.is_compiling() else _SparsemaxBothModes
     probs: Tensor = function.apply(widen(logits).movedim(dim, -1), alpha)  # type: ignore[no-untyped-call]
     return narrow(probs.movedim(-1, dim), logits)
 
@@ -183,14 +183,16 @@ def get_map(name: Map | str) -> Map:
     """
     if isinstance(name, Map):
         return name
-    known = {SOFTMAX.name: SOFTMAX, SPARSEMAX.name: SPARSEMAX, "entmax1": SOFTMAX, "entmax2": SPARSEMAX}
-    if name in known:
-        return known[name]
+    ends = {1.0: SOFTMAX, 2.0: SPARSEMAX}
+    for map in ends.values():
+        if name == map.name:
+            return map
     if not (isinstance(name, str) and name.startswith("entmax")):
         raise ValueError(f"a map is softmax, sparsemax or entmax followed by its alpha (entmax1.5), got {name!r}")
     alpha = check_number("the alpha after entmax", name.removeprefix("entmax"), 1, 2)
-    canonical = f"entmax{alpha:g}"
-    return known.get(canonical) or Map(canonical, partial(entmax, alpha=alpha), partial(negative_tsallis, alpha=alpha))
+    return ends.get(alpha) or Map(
+        f"entmax{alpha!r}", partial(entmax, alpha=alpha), partial(negative_tsallis, alpha=alpha)
+    )
 
 
 def widen(values: Tensor) -> Tensor:
@@ -232,8 +234,12 @@ class _Entmax(torch.autograd.Function):
         return _times_jacobian(ctx.saved_tensors[0], ctx.alpha, grad), None
 
 
-class _EntmaxBothModes(_Entmax):
-    """The same with forward mode, kept apart because torch.compile takes no function that has one."""
+class _SparsemaxBothModes(_Entmax):
+    """The same for α = 2 with forward mode, which torch.compile cannot trace.
+
+    For other α there is none: torch cuts p's history before it calls `jvp`, so forward mode in forward mode would lose
+    the curvature without a word. Sparsemax has none to lose.
+    """
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
@@ -242,7 +248,7 @@ class _EntmaxBothModes(_Entmax):
 
 def _inner(logits: Tensor, probs: Tensor) -> Tensor:
     """⟨z, p⟩, in which a masked class of probability 0 adds nothing: −inf · 0 would be NaN."""
-    return (probs * logits.where(probs != 0, 0)).sum(-1)
+    return (probs * logits.where((probs != 0) | (logits > -torch.inf), 0)).sum(-1)
 
 
 def _times_jacobian(probs: Tensor, alpha: float, vector: Tensor) -> Tensor:

@@ -35,8 +35,11 @@ def renyi_entropy(probs: ArrayLike, order: float = 2.0) -> Array:
     if order == 1:
         return shannon_entropy(probs)
     probs = as_rows(probs)
-    powers = np.where(probs > 0, probs, 1) ** order * (probs > 0)
-    return np.asarray(np.log(powers.sum(-1)) / (1 - order))
+    # Σ p^order = Σ p·p^(order − 1), relative to the largest p: nothing underflows, and near order 1 no digit is lost.
+    leader = probs.max(-1, keepdims=True)
+    ratio = np.expm1((order - 1) * np.log(np.where(probs > 0, probs / leader, 1.0)))
+    log_sum = np.log1p((probs * ratio).sum(-1)) + (order - 1) * np.log(leader[..., 0])
+    return np.asarray(log_sum / (1 - order))
 
 
 def ads_potential(sparse_probs: ArrayLike, r: float = 2.0) -> Array:

@@ -60,6 +60,8 @@ def regions(probs: ArrayLike, low: ArrayLike = 0.04, high: ArrayLike = 0.95, rto
     """
     probs = as_rows(probs)
     ambiguous = np.isclose(probs, 1 / probs.shape[-1], rtol=rtol, atol=0)
+    if not (np.asarray(low) <= np.asarray(high)).all():
+        raise ValueError(f"the lower limit must not lie above the upper one, got low = {low!r} and high = {high!r}")
     below, above = probs < np.asarray(low), probs > np.asarray(high)
     kinds = np.select(
         [ambiguous, below, above], [Region.AMBIGUOUS, Region.NEGLIGIBLE, Region.DETERMINATE], Region.INFORMED
@@ -79,6 +81,8 @@ def acts(strategy: str, probs: ArrayLike, threshold: float | None = None) -> NDA
                [ True,  True, False]])
     """
     probs = as_rows(probs)
+    if threshold is not None and strategy not in ("pl", "ns"):
+        raise ValueError(f"only pl and ns have a threshold, got {threshold!r} for {strategy!r}")
     uniform = np.isclose(probs, probs[..., :1], rtol=1e-12, atol=0).all(-1, keepdims=True)
     if strategy in ("me", "sh"):
         return np.broadcast_to(~uniform, probs.shape).copy()
@@ -172,8 +176,8 @@ def determinate_range(classes: int) -> tuple[float, float]:
 def negligible_range(classes: int, support: int) -> tuple[float, float]:
     """Corollary 1, second range, corrected: between which values `negligible_threshold` lies at a support size.
 
-    The lower end is attained at support 1 and approached at others; the upper one is approached as the masked
-    classes vanish.
+    The lower end is attained at support 1 and approached at others; the upper one is attained by equal candidates
+    when nothing is left for the masked classes.
 
     Examples:
         >>> from halfsure.theory import negligible_range
