@@ -12,7 +12,7 @@ import halfsure
 from halfsure.simplex import get_map
 from tests.test_simplex import randn
 
-ADS = halfsure.ADS()
+ADS, ENTMAX = halfsure.ADS(), get_map("entmax1.5")
 LABELS = torch.arange(6) % 5
 SOFT = torch.softmax(randn(6, 5, seed=4), -1)
 
@@ -22,7 +22,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "entmax": lambda z: halfsure.entmax(z, 1.5),
     "sparsemax_loss": lambda z: halfsure.sparsemax_loss(z, LABELS),
     "soft sparsemax_loss": lambda z: halfsure.sparsemax_loss(z, SOFT),
-    "entmax loss": lambda z: get_map("entmax1.5").loss(z, LABELS),
+    "entmax loss": lambda z: ENTMAX.loss(z, LABELS),
     "ads_loss": halfsure.ads_loss,
     "me": halfsure.MinEntropy().losses,
     "sh": halfsure.Sharpening().losses,
