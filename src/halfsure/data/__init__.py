@@ -1,0 +1,22 @@
+"""Data: official sets, people's own, which samples are labeled, and batches of both kinds."""
+
+from halfsure.data.arrays import from_arrays, from_torch_dataset
+from halfsure.data.dataset import Data, DataError, Part
+from halfsure.data.load import choose_labels, load
+from halfsure.data.splits import Split, draw_labels
+from halfsure.data.streams import Batch, Stream, TwoStreams
+
+__all__ = [
+    "Batch",
+    "Data",
+    "DataError",
+    "Part",
+    "Split",
+    "Stream",
+    "TwoStreams",
+    "choose_labels",
+    "draw_labels",
+    "from_arrays",
+    "from_torch_dataset",
+    "load",
+]

@@ -1,0 +1,143 @@
+"""Arrays people already have → Data: NumPy, SciPy sparse, torch tensors and data sets, `.npy` and `.npz` files."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Part
+
+__all__ = ["encode_labels", "from_arrays", "from_torch_dataset", "read_npz"]
+
+DENSE_LIMIT = 4 * 2**30
+CHUNK = 2**24  # elements looked at together: a mapped array is checked without being loaded whole
+
+
+def from_arrays(
+    samples: Any,
+    labels: Any,
+    *,
+    classes: Sequence[str] | None = None,
+    test: tuple[Any, Any] | None = None,
+    name: str = "arrays",
+) -> Data:
+    """Samples and labels, of which −1, None, NaN or "" means unlabeled. (n, …) and (n,) → Data.
+
+    uint8 of shape (n, h, w) or (n, h, w, channels) is taken as images, numbers of shape (n, features) as rows.
+    Memory-mapped arrays stay where they are.
+    """
+    rows, kind = _samples(samples, name)
+    train_labels, found = encode_labels(labels, classes)
+    part = None
+    if test is not None:
+        test_rows, _ = _samples(test[0], f"{name}, test")
+        part = Part(test_rows, encode_labels(test[1], found)[0])
+    train = Part(rows, train_labels)
+    return Data(name, kind, found, train, np.flatnonzero(train_labels != UNLABELED), test=part)  # type: ignore[arg-type]
+
+
+def read_npz(path: str | os.PathLike[str]) -> Data:
+    """Arrays X and y of an `.npz` (with X_test and y_test, or classes, where it has them).
+
+    X may also be the file `X.npy` and y `y.npy` of one folder, which are memory-mapped. Nothing in them is unpickled.
+    """
+    path = Path(path)
+    try:
+        if path.is_dir():
+            fields = {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in path.glob("*.npy")}
+        else:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                fields = {key: archive[key] for key in archive.files}
+    except FileNotFoundError:
+        raise DataError(f"there is no file {path}") from None
+    except Exception as error:  # zipfile, zlib and numpy each have their own for a damaged or hostile file
+        raise DataError(f"{path} cannot be read as NumPy arrays: {error}") from None
+    if missing := {"X", "y"} - set(fields):
+        has = ", ".join(sorted(fields)) or "nothing"
+        raise DataError(f"{path} has no array named {' or '.join(sorted(missing))}; it has {has}")
+    test = (fields["X_test"], fields["y_test"]) if {"X_test", "y_test"} <= set(fields) else None
+    classes = [str(name) for name in fields["classes"]] if "classes" in fields else None
+    return from_arrays(fields["X"], fields["y"], classes=classes, test=test, name=path.stem)
+
+
+def from_torch_dataset(dataset: Any, *, classes: Sequence[str] | None = None, name: str = "dataset") -> Data:
+    """Any torch `Dataset` with a length whose items are (sample, label), read once into one array."""
+    if len(dataset) == 0:
+        raise DataError(f"{name} is empty")
+    pairs = [dataset[i] for i in range(len(dataset))]
+    if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+        raise DataError(f"the items of {name} must be pairs (sample, label)")
+    samples = [np.asarray(sample) for sample, _ in pairs]
+    shapes = {sample.shape for sample in samples}
+    if len(shapes) > 1:
+        raise DataError(f"the samples of {name} have different shapes: {', '.join(map(str, sorted(shapes)[:3]))} …")
+    return from_arrays(np.stack(samples), [label for _, label in pairs], classes=classes, name=name)
+
+
+def encode_labels(labels: Any, classes: Sequence[str] | None = None) -> tuple[Labels, tuple[str, ...]]:
+    """Labels of any kind → (n,) class indices with −1 for unlabeled, and the class names."""
+    values = _labels_as_list(labels)
+    known = [value for value in values if not _is_unlabeled(value)]
+    if all(isinstance(value, int) for value in known):
+        if classes is None:
+            classes = [str(value) for value in sorted(set(known))]
+            index = {value: i for i, value in enumerate(sorted(set(known)))}
+        else:
+            index = {i: i for i in range(len(classes))}
+    else:
+        known = [str(value) for value in known]
+        classes = tuple(classes) if classes is not None else tuple(sorted(set(known)))
+        index = {value: i for i, value in enumerate(classes)}
+        values = [value if _is_unlabeled(value) else str(value) for value in values]
+    for row, value in enumerate(values):
+        if not _is_unlabeled(value) and value not in index:
+            raise DataError(f"row {row} has the label {value!r}, which is not one of the classes {', '.join(classes)}")
+    encoded = [UNLABELED if _is_unlabeled(value) else index[value] for value in values]
+    return np.array(encoded, dtype=np.int64), tuple(classes)
+
+
+def _labels_as_list(labels: Any) -> list[Any]:
+    values = np.asarray(labels if not hasattr(labels, "tolist") else labels.tolist(), dtype=object)
+    if values.ndim != 1:
+        raise DataError(f"labels must be one value a sample, (n,), got shape {values.shape}")
+    return [int(v) if isinstance(v, float) and v.is_integer() else v for v in values.tolist()]
+
+
+def _is_unlabeled(value: Any) -> bool:
+    return value is None or str(value) == "<NA>" or value in (UNLABELED, "") or value != value  # noqa: PLR0124
+
+
+def _samples(samples: Any, name: str) -> tuple[NDArray[Any], str]:
+    if hasattr(samples, "detach"):  # a torch tensor
+        samples = samples.detach().cpu().numpy()
+    if hasattr(samples, "tocsr"):  # a SciPy sparse matrix
+        if samples.shape[0] * samples.shape[1] * 4 > DENSE_LIMIT:
+            raise DataError(f"{name}: a sparse matrix of shape {samples.shape} is too large as rows; reduce it first")
+        samples = samples.toarray()
+    samples = np.asanyarray(samples)
+    if samples.dtype == np.uint8 and samples.ndim in (3, 4):
+        images = samples[..., None] if samples.ndim == 3 else samples
+        if images.shape[-1] not in (1, 3):
+            raise DataError(f"{name}: images must be (n, height, width, 1 or 3 channels), got {images.shape}")
+        return images, "image"
+    if samples.ndim != 2 or samples.dtype.kind not in "biuf":
+        raise DataError(
+            f"{name}: samples must be numbers of shape (n, features) or uint8 images of shape (n, height, width[, 1 or "
+            f"3]), got {samples.dtype} of shape {samples.shape}"
+        )
+    for start in _starts(samples):
+        bad = np.flatnonzero(~np.isfinite(samples[start : start + _step(samples)]).all(axis=1))
+        if bad.size:
+            raise DataError(f"{name}: row {start + bad[0]} holds NaN or infinity; fill in or drop such rows first")
+    return samples if isinstance(samples, np.memmap) else samples.astype(np.float32, copy=False), "array"
+
+
+def _step(samples: NDArray[Any]) -> int:
+    return max(1, CHUNK // max(1, int(samples.shape[1])))
+
+
+def _starts(samples: NDArray[Any]) -> Iterable[int]:
+    return range(0, len(samples), _step(samples))

@@ -1,0 +1,81 @@
+"""What training needs to know of a data set, wherever it came from."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfsure.data.formats import DataError
+
+__all__ = ["UNLABELED", "Data", "DataError", "Labels", "Part"]
+
+Labels = NDArray[np.int64]
+Kind = Literal["image", "array"]
+UNLABELED = -1
+
+
+@dataclass(frozen=True)
+class Part:
+    """Samples and their labels, one row each."""
+
+    samples: NDArray[Any]
+    """uint8 images, (n, height, width, channels), or float32 rows, (n, features); may be memory-mapped."""
+    labels: Labels
+    """(n,): a class index, or −1 where it is not known."""
+
+    def __post_init__(self) -> None:
+        if len(self.samples) != len(self.labels):
+            raise DataError(f"there are {len(self.samples)} samples but {len(self.labels)} labels")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set: samples to train on, which of them are labeled, samples to test on."""
+
+    name: str
+    kind: Kind
+    classes: tuple[str, ...]
+    train: Part
+    """Every training sample. Where a label is known but not in `labeled`, it serves for scoring only."""
+    labeled: Labels
+    """Which training samples may be trained on with their label, ascending."""
+    test: Part | None = None
+    val: Part | None = None
+    encoding: dict[str, Any] | None = None
+    """How columns or pixels became these arrays: what has to be kept with a model, as JSON."""
+
+    def __post_init__(self) -> None:
+        for part in (self.train, self.val, self.test):
+            if part is not None:
+                self._check(part)
+        known = self.train.labels[self.labeled]
+        if (known == UNLABELED).any():
+            raise DataError(
+                f"{self.name}: sample {self.labeled[known == UNLABELED][0]} is to be labeled but has no label"
+            )
+        missing = sorted(set(range(len(self.classes))) - set(known.tolist()))
+        if missing:
+            names = ", ".join(repr(self.classes[i]) for i in missing[:5]) + (" …" if len(missing) > 5 else "")
+            raise DataError(
+                f"{self.name}: no labeled sample of {names}; label at least one of every class, or leave the class out"
+            )
+
+    def _check(self, part: Part) -> None:
+        if len(self.classes) < 2:
+            found = f"only the class {self.classes[0]!r}" if self.classes else "no class"
+            raise DataError(f"{self.name} has {found}; a classifier needs at least two")
+        if part.labels.size and not (part.labels.min() >= UNLABELED and part.labels.max() < len(self.classes)):
+            raise DataError(f"{self.name}: a label lies outside 0 … {len(self.classes) - 1}")
+        if part.samples.shape[1:] != self.train.samples.shape[1:]:
+            raise DataError(
+                f"{self.name}: samples of shape {part.samples.shape[1:]} beside training samples of shape "
+                f"{self.train.samples.shape[1:]}"
+            )
+
+    def with_labels(self, labeled: Labels) -> "Data":
+        """The same samples with another choice of labeled ones."""
+        return replace(self, labeled=np.sort(labeled))

@@ -1,0 +1,138 @@
+"""A folder of images → Data, in any of the three ways people keep one.
+
+- `labeled/<class>/*` and `unlabeled/*`, with `val/<class>/*` and `test/<class>/*` where there are such;
+- `<class>/*`, of which some are then drawn as labeled;
+- any folder with a CSV of `path,label`, an empty label meaning unlabeled.
+"""
+
+import csv
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Part
+from halfsure.data.images import SUFFIXES, decode
+
+__all__ = ["read_folder"]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Image paths and the class name of each, None where it has none."""
+
+    paths: list[Path]
+    names: list[str | None]
+
+
+def read_folder(
+    folder: str | os.PathLike[str],
+    *,
+    table: str | os.PathLike[str] | None = None,
+    size: int | None = None,
+    skip_bad: bool = False,
+) -> Data:
+    """Read a folder of images; every sample with a known class counts as labeled.
+
+    `table` names the CSV; without it a single CSV in the folder is taken, where there is one.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"there is no folder {folder}")
+    table = Path(table) if table is not None else _only_csv(folder)
+    others: dict[str, Listing] = {}
+    if table is not None:
+        train = _from_csv(folder, table)
+    elif (folder / "labeled").is_dir():
+        loose = _images(folder / "unlabeled") if (folder / "unlabeled").is_dir() else []
+        known = _by_class(folder / "labeled")
+        train = Listing(known.paths + loose, [*known.names, *[None] * len(loose)])
+        others = {name: _by_class(folder / name) for name in ("val", "test") if (folder / name).is_dir()}
+    else:
+        train = _by_class(folder)
+    classes = tuple(sorted({name for name in train.names if name is not None}))
+    if not classes:
+        raise DataError(f"{folder} has no labeled image; the folder's layout or its CSV has to name some classes")
+
+    first = decode(train.paths, size, skip_bad=skip_bad)
+    parts = {"train": Part(first.images, _encode([train.names[i] for i in first.kept], classes, folder))}
+    _, *shape = first.images.shape
+    for name, listing in others.items():
+        decoded = decode(listing.paths, like=(shape[0], shape[1], shape[2]), skip_bad=skip_bad)
+        parts[name] = Part(decoded.images, _encode([listing.names[i] for i in decoded.kept], classes, folder / name))
+    labels = parts["train"].labels
+    return Data(
+        folder.resolve().name,
+        "image",
+        classes,
+        parts["train"],
+        np.flatnonzero(labels != UNLABELED),
+        test=parts.get("test"),
+        val=parts.get("val"),
+        encoding={"kind": "image", "shape": shape},
+    )
+
+
+def _from_csv(folder: Path, table: Path) -> Listing:
+    """Rows of `path,label`; a path must stay inside the folder and come once."""
+    try:
+        with table.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            missing = {"path", "label"} - set(reader.fieldnames or ())
+            if missing:
+                raise DataError(
+                    f"{table} needs the columns path and label, has {', '.join(reader.fieldnames or ['none'])}"
+                )
+            rows = list(reader)
+    except OSError as error:
+        raise DataError(f"cannot read {table}: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{table} is not a CSV file in UTF-8: {error}") from None
+    if not rows:
+        raise DataError(f"{table} has no rows")
+    inside, seen = folder.resolve(), dict[Path, int]()
+    paths, names = [], list[str | None]()
+    for number, row in enumerate(rows, start=2):  # the header is row 1
+        given = (row["path"] or "").strip()
+        path = inside / given
+        if not given or "\0" in given or not path.resolve().is_relative_to(inside):
+            raise DataError(f"{table}, row {number}: the path {given!r} does not lead to a file inside {folder}")
+        if path in seen:
+            raise DataError(f"{table}, row {number}: {given} was named in row {seen[path]} already")
+        seen[path] = number
+        paths.append(path)
+        names.append((row["label"] or "").strip() or None)
+    return Listing(paths, names)
+
+
+def _by_class(folder: Path) -> Listing:
+    subfolders = sorted(child for child in folder.iterdir() if child.is_dir() and not child.name.startswith("."))
+    if not subfolders:
+        raise DataError(f"{folder} has no subfolder; put the images of each class into one named after it")
+    found = [(path, child.name) for child in subfolders for path in _images(child)]
+    if empty := {child.name for child in subfolders} - {name for _, name in found}:
+        raise DataError(f"the folder {folder / sorted(empty)[0]} has no image")
+    return Listing([path for path, _ in found], [name for _, name in found])
+
+
+def _images(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+
+
+def _only_csv(folder: Path) -> Path | None:
+    tables = sorted(folder.glob("*.csv"))
+    if len(tables) > 1:
+        raise DataError(f"{folder} has {len(tables)} CSV files; name the one that has the labels")
+    return tables[0] if tables else None
+
+
+def _encode(names: Iterable[str | None], classes: tuple[str, ...], where: Path) -> Labels:
+    index = {name: i for i, name in enumerate(classes)}
+    labels = []
+    for name in names:
+        if name is not None and name not in index:
+            raise DataError(f"{where} has the class {name!r}, of which no training sample is labeled")
+        labels.append(UNLABELED if name is None else index[name])
+    return np.array(labels, dtype=np.int64)

@@ -1,0 +1,137 @@
+"""Image files → one uint8 array: every mode and orientation people have, decoded once, the bad ones named together."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from halfsure.data.formats import DataError
+
+__all__ = ["SUFFIXES", "Decoded", "decode", "decode_one"]
+
+SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+MAX_PIXELS = 100_000_000  # a file of a few bytes can claim any size; a camera's largest pictures stay below this
+COMMON_SIZE = 32  # for pictures of many sizes: what small networks on a laptop take
+IN_MEMORY = 4 * 2**30  # larger arrays live in a file and are mapped
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Images and which of the paths they came from."""
+
+    images: NDArray[np.uint8]
+    """(n, height, width, channels), one channel where every picture is grey."""
+    kept: NDArray[np.int64]
+    """(n,): positions in the list of paths; all of them unless bad ones were skipped."""
+
+
+def decode(
+    paths: Sequence[Path],
+    size: int | None = None,
+    *,
+    like: tuple[int, int, int] | None = None,
+    skip_bad: bool = False,
+    mapped: Path | None = None,
+) -> Decoded:
+    """Decode pictures to a square size, to the shape of others, or else to the shape that all of them share.
+
+    Pictures of many sizes are cropped in the middle and scaled to 32 × 32. Transparency is laid on white, 16-bit values
+    become 8-bit ones, EXIF rotations are applied. An array above 4 GiB is written to the file `mapped`.
+    """
+    if not paths:
+        raise DataError("there are no images to read")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        heads = list(pool.map(_head, paths))
+    good = _sound(paths, [head if isinstance(head, str) else "" for head in heads], skip_bad)
+    seen = [head for head in heads if not isinstance(head, str)]
+    shapes = {shape for shape, _ in seen}
+    common = shapes.pop() if len(shapes) == 1 else (COMMON_SIZE, COMMON_SIZE)
+    coloured = 3 if any(colour for _, colour in seen) else 1
+    height, width, channels = like or ((size, size) if size else common) + (coloured,)
+    out: NDArray[np.uint8] = _allocate((len(good), height, width, channels), mapped)
+
+    def fill(row: int) -> str:
+        try:
+            out[row] = decode_one(paths[good[row]], (height, width), channels)
+        except (OSError, ValueError, SyntaxError, EOFError, MemoryError) as error:  # what Pillow raises for bad files
+            return _reason(error)
+        return ""
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        problems = list(pool.map(fill, range(len(good))))
+    rows = _sound([paths[i] for i in good], problems, skip_bad)
+    return Decoded(out if len(rows) == len(good) else out[rows], good[rows])
+
+
+def decode_one(path: Path, shape: tuple[int, int], channels: int) -> NDArray[np.uint8]:
+    """One picture as (height, width, channels), cropped in the middle and scaled if it has another shape."""
+    with Image.open(path) as opened:
+        picture = _eight_bit(ImageOps.exif_transpose(opened))
+    picture = picture.convert("L" if channels == 1 else "RGB")
+    if (picture.height, picture.width) != shape:
+        picture = ImageOps.fit(picture, (shape[1], shape[0]), Image.Resampling.BICUBIC)
+    return np.asarray(picture, dtype=np.uint8).reshape(*shape, channels)
+
+
+def _head(path: Path) -> tuple[tuple[int, int], bool] | str:
+    """((height, width), in colour) as the file's head says, or what is wrong with it."""
+    try:
+        with Image.open(path) as picture:
+            if picture.width * picture.height > MAX_PIXELS:
+                return f"it claims {picture.width} × {picture.height} pixels"
+            turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+            shape = (picture.width, picture.height) if turned else (picture.height, picture.width)
+            return shape, not picture.mode.startswith(("1", "L", "I", "F"))
+    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+        return _reason(error)
+
+
+def _eight_bit(picture: Image.Image) -> Image.Image:
+    if picture.mode.startswith("I"):
+        values = np.asarray(picture)
+        if values.min() < 0 or values.max() > 65_535:
+            raise ValueError("its values are neither 8-bit nor 16-bit")
+        return Image.fromarray((values // 257).astype(np.uint8))
+    if picture.mode == "F":
+        raise ValueError("its values are floating point")
+    if picture.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in picture.info:
+        picture = picture.convert("RGBA")
+        white = Image.new("RGBA", picture.size, "white")
+        return Image.alpha_composite(white, picture)
+    return picture
+
+
+def _sound(paths: Sequence[Path], problems: list[str], skip_bad: bool) -> NDArray[np.int64]:
+    """Positions without a problem; the others are named in one error, or left out when asked to."""
+    bad = [f"{path}: {problem}" for path, problem in zip(paths, problems, strict=True) if problem]
+    if bad and not skip_bad:
+        shown = "\n  ".join(bad[:10]) + (f"\n  and {len(bad) - 10} more" if len(bad) > 10 else "")
+        raise DataError(
+            f"{len(bad)} of {len(paths)} images cannot be read; mend or remove them, or ask to skip them:\n  {shown}"
+        )
+    if len(bad) == len(paths):
+        raise DataError(f"none of {len(paths)} images can be read; the first is {bad[0]}")
+    return np.flatnonzero([not problem for problem in problems])
+
+
+def _allocate(shape: tuple[int, ...], mapped: Path | None) -> Any:
+    if int(np.prod(shape, dtype=np.int64)) <= IN_MEMORY:
+        return np.empty(shape, np.uint8)
+    if mapped is None:
+        raise DataError(f"images of shape {shape} do not fit into memory; give a smaller size")
+    mapped.parent.mkdir(parents=True, exist_ok=True)
+    return np.lib.format.open_memmap(mapped, mode="w+", dtype=np.uint8, shape=shape)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnidentifiedImageError):
+        return "it is not an image in a known format"
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    return str(error) or type(error).__name__

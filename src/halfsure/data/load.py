@@ -1,0 +1,91 @@
+"""One way in: the name of an official set, a folder, or a file → Data with its labels chosen."""
+
+import difflib
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from halfsure.data.arrays import read_npz
+from halfsure.data.dataset import UNLABELED, Data, DataError, Part
+from halfsure.data.folder import read_folder
+from halfsure.data.official import SOURCES, read
+from halfsure.data.splits import Split, draw_labels
+from halfsure.data.table import TextEncoder, read_table
+
+__all__ = ["choose_labels", "load"]
+
+TABLES = {".csv", ".tsv", ".parquet"}
+
+
+def load(
+    source: str | os.PathLike[str],
+    *,
+    labels: int | None = None,
+    seed: int = 0,
+    split: str | os.PathLike[str] | None = None,
+    root: str | os.PathLike[str] | None = None,
+    label_column: str | None = None,
+    table: str | os.PathLike[str] | None = None,
+    size: int | None = None,
+    skip_bad: bool = False,
+    text_encoder: TextEncoder | None = None,
+) -> Data:
+    """Open a data set and choose which of its samples are labeled.
+
+    `labels` draws that many, class-balanced, by the seed; `split` takes those that a split file records; with neither
+    every known label is used. `root` is where official sets lie, `label_column` names the labels of a table, `table`
+    the CSV of an image folder, `size` the side that images are scaled to.
+
+    Examples:
+        >>> from halfsure.data import load
+        >>> data = load("digits", labels=20, seed=1)
+        >>> data.train.samples.shape, len(data.labeled), len(data.test)
+        ((1437, 8, 8, 1), 20, 360)
+    """
+    path = Path(source)
+    if str(source) in SOURCES:
+        data, folds = _official(str(source), root)
+        if split is None and folds is not None and labels == len(folds[seed % len(folds)]):
+            return data.with_labels(folds[seed % len(folds)])  # the set's own protocol
+    elif path.suffix.lower() in TABLES:
+        if label_column is None:
+            raise DataError(f"which column of {path} holds the labels? Name it as the label column")
+        data = read_table(path, label_column, text_encoder=text_encoder)
+    elif path.suffix.lower() == ".npz" or (path / "X.npy").is_file():
+        data = read_npz(path)
+    elif path.is_dir():
+        data = read_folder(path, table=table, size=size, skip_bad=skip_bad)
+    else:
+        near = difflib.get_close_matches(str(source), SOURCES, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"the official sets are {', '.join(SOURCES)}"
+        raise DataError(f"{source} is neither an official set nor a folder, table or .npz file that exists; {hint}")
+    return choose_labels(data, labels=labels, seed=seed, split=split)
+
+
+def choose_labels(
+    data: Data, *, labels: int | None = None, seed: int = 0, split: str | os.PathLike[str] | None = None
+) -> Data:
+    """The same data with the labels of a split file, with some drawn by the seed, or unchanged."""
+    if split is not None and labels is not None:
+        raise DataError("give either a number of labels to draw or a split file, not both")
+    if split is not None:
+        return data.with_labels(Split.load(split).indices(data.train.labels, data.classes))
+    if labels is not None:
+        return data.with_labels(draw_labels(data.train.labels, data.classes, labels, seed))
+    return data
+
+
+def _official(name: str, root: str | os.PathLike[str] | None) -> tuple[Data, list[Any] | None]:
+    found = read(name, root)
+    images, labels = found.train.images, found.train.labels
+    if found.unlabeled is not None:
+        images = np.concatenate([images, found.unlabeled])
+        labels = np.concatenate([labels, np.full(len(found.unlabeled), UNLABELED)])
+    test = None if found.test is None else Part(found.test.images, found.test.labels)
+    known = np.flatnonzero(labels != UNLABELED)
+    encoding = {"kind": "image", "shape": list(images.shape[1:])}
+    return Data(
+        name, "image", tuple(found.classes), Part(images, labels), known, test=test, encoding=encoding
+    ), found.folds

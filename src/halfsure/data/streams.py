@@ -1,0 +1,85 @@
+"""Two-stream batches: labeled and unlabeled samples in random order, each stream at its own pace."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfsure.data.dataset import Data, DataError, Labels
+from halfsure.data.random import permute
+
+__all__ = ["Batch", "Stream", "TwoStreams"]
+
+
+class Stream:
+    """An endless order over samples, pass after pass, one batch at a time.
+
+    Each pass is its own permutation of the samples. A batch never holds a sample twice, and neither does a pass: what
+    is left of it, too few for a batch, is passed over. Where there are fewer samples than the batch wants, the batch is
+    all of them. With several ranks the same global batch is dealt out, so what all ranks see together does not depend
+    on their number. Nothing is stored but the position: two integers resume a stream anywhere.
+    """
+
+    def __init__(self, samples: Labels, batch: int, *, seed: int, name: int = 0, rank: int = 0, ranks: int = 1) -> None:
+        if len(samples) == 0:
+            raise DataError("a stream needs at least one sample")
+        if batch < 1:
+            raise DataError(f"the batch size must be at least 1, got {batch}")
+        if not 0 <= rank < ranks:
+            raise DataError(f"rank {rank} is not one of {ranks} ranks")
+        self.samples = samples
+        self.batch = min(batch, len(samples))
+        self.batches = len(samples) // self.batch
+        """How many batches a pass has."""
+        self._salts = (seed, name)
+        self._rank, self._ranks = rank, ranks
+        self._pass, self._position = 0, 0
+
+    def next(self) -> NDArray[np.int64]:
+        """This rank's share of the next batch. → (about batch/ranks,)."""
+        if self._position == self.batches:
+            self._pass, self._position = self._pass + 1, 0
+        start = self._position * self.batch
+        self._position += 1
+        positions = np.arange(start + self._rank, start + self.batch, self._ranks)
+        return self.samples[permute(positions, len(self.samples), self._pass, *self._salts)]
+
+    def state(self) -> dict[str, int]:
+        """Where the stream is."""
+        return {"pass": self._pass, "position": self._position}
+
+    def restore(self, state: dict[str, int]) -> None:
+        """Go on from a state that a stream over the same samples gave."""
+        if not (state["pass"] >= 0 and 0 <= state["position"] <= self.batches):
+            raise DataError(f"this stream has {self.batches} batches a pass and cannot go on from {state}")
+        self._pass, self._position = state["pass"], state["position"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sample indices of one step."""
+
+    labeled: NDArray[np.int64]
+    unlabeled: NDArray[np.int64]
+
+
+class TwoStreams:
+    """The labeled samples and all samples, side by side; the labeled ones are among the unlabeled too."""
+
+    def __init__(self, data: Data, labeled: int, unlabeled: int, *, seed: int, rank: int = 0, ranks: int = 1) -> None:
+        everything = np.arange(len(data.train), dtype=np.int64)
+        self.labeled = Stream(data.labeled, labeled, seed=seed, name=1, rank=rank, ranks=ranks)
+        self.unlabeled = Stream(everything, unlabeled, seed=seed, name=2, rank=rank, ranks=ranks)
+
+    def next(self) -> Batch:
+        """The samples of the next step."""
+        return Batch(self.labeled.next(), self.unlabeled.next())
+
+    def state(self) -> dict[str, dict[str, int]]:
+        """Where both streams are."""
+        return {"labeled": self.labeled.state(), "unlabeled": self.unlabeled.state()}
+
+    def restore(self, state: dict[str, dict[str, int]]) -> None:
+        """Go on from a state."""
+        self.labeled.restore(state["labeled"])
+        self.unlabeled.restore(state["unlabeled"])

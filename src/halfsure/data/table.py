@@ -1,0 +1,186 @@
+"""Tables with a label column → Data: numbers, categories and text become one row of float32 each.
+
+The encoding is fitted on the training rows and is plain JSON, so that it can be kept with a model and applied to new
+rows without unpickling anything.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfsure.data.arrays import encode_labels
+from halfsure.data.dataset import UNLABELED, Data, DataError, Part
+from halfsure.data.text import TextEncoding, fit_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Column", "TableEncoding", "read_frame", "read_table"]
+
+Rows = NDArray[np.float32]
+TextEncoder = Callable[[list[str]], Any]
+MOST_CATEGORIES = 50
+"""A category beyond the most frequent ones counts as another."""
+WORDS_OF_TEXT = 4
+"""A column of strings with this many words on average is text."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one column becomes numbers."""
+
+    name: str
+    kind: str
+    """`number`, `category` or `text`."""
+    mean: float = 0.0
+    scale: float = 1.0
+    categories: tuple[str, ...] = ()
+    text: TextEncoding | None = None
+
+
+@dataclass(frozen=True)
+class TableEncoding:
+    """How a table becomes rows of float32."""
+
+    label: str
+    columns: tuple[Column, ...]
+
+    def rows(self, frame: "pd.DataFrame", text_encoder: TextEncoder | None = None) -> Rows:
+        """Encode a table that has the same columns. → (n, features)."""
+        missing = [column.name for column in self.columns if column.name not in frame.columns]
+        if missing:
+            raise DataError(f"the table has no column {missing[0]!r}, which the model was trained on")
+        blocks = [_encode(column, frame[column.name], text_encoder) for column in self.columns]
+        return np.concatenate(blocks, axis=1, dtype=np.float32)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything needed to encode again, as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> "TableEncoding":
+        """The inverse of `to_json`."""
+        columns = []
+        for column in fields["columns"]:
+            text = TextEncoding.from_json(column["text"]) if column["text"] else None
+            columns.append(Column(**(column | {"categories": tuple(column["categories"]), "text": text})))
+        return cls(fields["label"], tuple(columns))
+
+
+def read_table(
+    path: str | os.PathLike[str], label: str, *, text_encoder: TextEncoder | None = None, test: str | None = None
+) -> Data:
+    """A CSV, TSV or Parquet file; an empty label means unlabeled. `test` names a file of the same kind."""
+    frame = _load(Path(path))
+    held_out = None if test is None else _load(Path(test))
+    return read_frame(frame, label, text_encoder=text_encoder, test=held_out, name=Path(path).stem)
+
+
+def read_frame(
+    frame: "pd.DataFrame",
+    label: str,
+    *,
+    text_encoder: TextEncoder | None = None,
+    test: "pd.DataFrame | None" = None,
+    name: str = "table",
+) -> Data:
+    """A pandas DataFrame with a label column. → Data."""
+    for table in (frame, test):
+        if table is not None and label not in table.columns:
+            columns = ", ".join(map(str, table.columns[:10]))
+            raise DataError(f"{name} has no column {label!r} to take the labels from; it has {columns}")
+    if frame.columns.duplicated().any():
+        raise DataError(f"{name} has two columns named {frame.columns[frame.columns.duplicated()][0]!r}")
+    if len(frame) == 0 or len(frame.columns) < 2:
+        raise DataError(f"{name} has {len(frame)} rows and {len(frame.columns) - 1} columns beside the label")
+    labels, classes = encode_labels(_clean(frame[label]))
+    encoding = TableEncoding(
+        label, tuple(_fit(frame[column], str(column), text_encoder) for column in frame.columns if column != label)
+    )
+    part = None
+    if test is not None:
+        part = Part(encoding.rows(test, text_encoder), encode_labels(_clean(test[label]), classes)[0])
+    return Data(
+        name,
+        "array",
+        classes,
+        Part(encoding.rows(frame, text_encoder), labels),
+        np.flatnonzero(labels != UNLABELED),
+        test=part,
+        encoding={"kind": "table", **encoding.to_json()},
+    )
+
+
+def _load(path: Path) -> "pd.DataFrame":
+    try:
+        import pandas as pd  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise DataError("reading tables needs pandas: pip install 'halfsure[tables]'") from None
+    readers: dict[str, Callable[[Path], pd.DataFrame]] = {
+        ".csv": pd.read_csv,
+        ".tsv": lambda p: pd.read_csv(p, sep="\t"),
+        ".parquet": pd.read_parquet,
+    }
+    if path.suffix.lower() not in readers:
+        raise DataError(f"{path}: a table is a .csv, .tsv or .parquet file")
+    try:
+        return readers[path.suffix.lower()](path)
+    except FileNotFoundError:
+        raise DataError(f"there is no file {path}") from None
+    except Exception as error:  # pandas and pyarrow each have many of their own for a damaged file
+        raise DataError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None
+
+
+def _fit(values: "pd.Series[Any]", name: str, text_encoder: TextEncoder | None) -> Column:
+    if values.dtype.kind in "biuf":
+        finite = values.astype(float).to_numpy()
+        finite = finite[np.isfinite(finite)]
+        if not finite.size:
+            raise DataError(f"the column {name!r} holds no number at all; drop it")
+        return Column(name, "number", mean=float(finite.mean()), scale=float(finite.std()) or 1.0)
+    strings = [value for value in _clean(values) if value is not None]
+    if strings and np.mean([len(value.split()) for value in strings[:1000]]) >= WORDS_OF_TEXT:
+        return Column(name, "text", text=None if text_encoder else fit_text(strings))
+    common = [category for category, _ in Counter(strings).most_common(MOST_CATEGORIES)]
+    return Column(name, "category", categories=tuple(sorted(common)))
+
+
+def _encode(column: Column, values: "pd.Series[Any]", text_encoder: TextEncoder | None) -> Rows:
+    if column.kind == "number":
+        try:
+            numbers = values.astype(float).to_numpy()
+        except (ValueError, TypeError):
+            bad = next(v for v in values if not isinstance(v, int | float))
+            raise DataError(f"the column {column.name!r} holds numbers, but {bad!r} is none") from None
+        present = np.isfinite(numbers)
+        scaled = (np.where(present, numbers, column.mean) - column.mean) / column.scale
+        return np.stack([scaled, ~present], axis=1).astype(np.float32)
+    strings = _clean(values)
+    if column.kind == "text":
+        texts = [string or "" for string in strings]
+        if column.text is not None:
+            return column.text.rows(texts)
+        if text_encoder is None:
+            raise DataError(f"the column {column.name!r} was encoded by an encoder of yours; give it again")
+        rows = np.asarray(text_encoder(texts), dtype=np.float32)
+        if rows.ndim != 2 or len(rows) != len(texts):
+            raise DataError(f"the encoder gave shape {rows.shape} for {len(texts)} texts; it must give one row each")
+        return rows
+    index = {category: i for i, category in enumerate(column.categories)}
+    rows = np.zeros((len(strings), len(index) + 1), dtype=np.float32)  # the last column: missing, rare or never seen
+    rows[np.arange(len(strings)), [index.get(s, len(index)) if s is not None else len(index) for s in strings]] = 1
+    return rows
+
+
+def _clean(values: "pd.Series[Any]") -> list[Any]:
+    """Strings stripped of outer space, None where nothing is there; numbers as they are."""
+    missing = values.isna().to_numpy()
+    if values.dtype.kind in "biuf":
+        return [None if gone else value for value, gone in zip(values.tolist(), missing, strict=True)]
+    return [None if gone else (str(v).strip() or None) for v, gone in zip(values.tolist(), missing, strict=True)]
