@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _compiled(signature: Any = None, inline: str = "never") -> Callable[[F], F]:
-    # numba looks for changes in this file alone: after one in _draws.py or _ops.py, delete __pycache__/*.nb?.
+    # numba looks for changes in this file alone: after one in a module it imports, delete __pycache__/*.nb?.
     options: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "inline": inline}
     return cast(Callable[[F], F], numba.njit(signature, **options))
 
