@@ -174,6 +174,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DataError as error:
         errors.print(f"halfsure: {error}", soft_wrap=True, highlight=False, markup=False)
         return 2
+    except OSError as error:
+        errors.print(f"halfsure: {error}", soft_wrap=True, highlight=False, markup=False)
+        return 2
     except KeyboardInterrupt:
         errors.print("halfsure: stopped; what was fetched so far is kept and gone on with next time", highlight=False)
         return 130

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,27 @@ def test_more_than_fits_into_memory_is_mapped(tmp_path: Path, monkeypatch: pytes
         decode(paths)
 
 
+def test_a_file_that_only_calls_itself_a_picture_starts_no_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pillow hands PostScript to Ghostscript, whatever the file's name says."""
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    (bin_folder / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path / 'ran'}\n")
+    (bin_folder / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", str(bin_folder), prepend=":")
+    Image.new("RGB", (4, 4)).save(tmp_path / "x.png", format="EPS")
+    with pytest.raises(DataError, match=r"not an image in a known format"):
+        decode([tmp_path / "x.png"])
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("size", [0, 1, -3, 2.5, "32"])
+def test_impossible_sizes_are_refused(tmp_path: Path, size: Any) -> None:
+    with pytest.raises(DataError, match=r"size of images must be a whole number"):
+        decode([picture(tmp_path / "x.png")], size)
+
+
 # Folders
 
 
@@ -162,6 +184,11 @@ def test_a_csv_of_paths_and_labels(tmp_path: Path) -> None:
         ("path,label\n,b\n", r"row 2: the path '' does not lead"),
         ("path,label\n0.png,a\n1.png,b\n0.png,a\n", r"row 4: 0.png was named in row 2 already"),
         ("path,label\n0.png,\n", r"has no labeled image"),
+        ("path,label\n\n\n0.png,NaN\n", r"row 4: 'NaN' is no label; leave it empty"),
+        ("path,label\n0.png,a\nx/../0.png,b\n", r"row 3: x/../0.png was named in row 2 already"),
+        ("path,label,label\n0.png,a,b\n", r"names a column twice"),
+        ("path,label\nloop.png,b\n", r"row 2: the path 'loop.png' does not lead"),
+        ("path,label\npipe.png,b\n", r"row 2: the path 'pipe.png' does not lead"),
         ("path,label\n0.png,a\n1.png,a\n", r"only the class 'a'; a classifier needs at least two"),
         ("path,label\n0.png,a\nnone.png,b\n", r"none.png: there is no such file"),
     ],
@@ -171,6 +198,8 @@ def test_bad_tables_of_paths_are_refused_with_their_row(tmp_path: Path, table: s
     picture(folder / "0.png")
     picture(folder / "1.png")
     (folder / "link.png").symlink_to(picture(tmp_path / "secret.png"))
+    (folder / "loop.png").symlink_to(folder / "loop.png")
+    os.mkfifo(folder / "pipe.png")
     (folder / "labels.csv").write_text(table)
     with pytest.raises(DataError, match=message):
         read_folder(folder)
@@ -188,6 +217,19 @@ def test_folders_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     (tmp_path / "1.csv").touch()
     (tmp_path / "2.csv").touch()
     with pytest.raises(DataError, match=r"has 2 CSV files; name the one"):
+        read_folder(tmp_path)
+
+
+def test_a_folder_of_classes_is_not_mistaken_for_something_else(tmp_path: Path) -> None:
+    for name in ("a/1", "b/1", "__MACOSX/x"):
+        picture(tmp_path / f"{name}.png")
+    (tmp_path / "a" / "._1.png").write_text("what a Mac leaves behind")
+    (tmp_path / "a" / "out.png").symlink_to(picture(tmp_path.parent / f"{tmp_path.name}-secret.png"))
+    data = read_folder(tmp_path)
+    assert data.classes == ("a", "b")
+    assert len(data.train) == 2
+    picture(tmp_path / "unlabeled" / "1.png")
+    with pytest.raises(DataError, match=r"has a folder 'unlabeled' beside its classes; put the classes into"):
         read_folder(tmp_path)
 
 
@@ -217,8 +259,29 @@ def test_labels_of_every_kind(y: Any) -> None:
 def test_classes_need_not_start_at_zero_and_can_be_given() -> None:
     assert from_arrays(np.zeros((3, 1)), [7, 3, 7]).classes == ("3", "7")
     assert from_arrays(np.zeros((3, 1)), ["x", "y", "x"], classes=["y", "x"]).train.labels.tolist() == [1, 0, 1]
-    with pytest.raises(DataError, match=r"row 1 has the label 'z', which is not one of the classes x, y"):
+    with pytest.raises(DataError, match=r"row 1 has the label 'z', which is not one of x, y"):
         from_arrays(np.zeros((2, 1)), ["x", "z"], classes=["x", "y"])
+
+
+def test_test_labels_mean_what_the_training_labels_mean() -> None:
+    rows = np.zeros((6, 1))
+    data = from_arrays(rows, [5, 7, 5, 7, -1, -1], test=(rows[:3], [7, 5, 7]))
+    assert data.test is not None
+    assert [data.classes[i] for i in data.test.labels] == ["7", "5", "7"]
+    named = from_arrays(rows, [0, 1, 0, 1, -1, -1], classes=["cat", "dog"], test=(rows[:2], [1, 0]))
+    assert named.test is not None
+    assert [named.classes[i] for i in named.test.labels] == ["dog", "cat"]
+    frame = pd.DataFrame({"x": range(6), "y": [1, 2, 3] * 2})
+    table = read_frame(frame, "y", test=frame.iloc[1:4])
+    assert table.test is not None
+    assert [table.classes[i] for i in table.test.labels] == ["2", "3", "1"]
+
+
+def test_labels_that_are_no_labels_are_refused() -> None:
+    with pytest.raises(DataError, match=r"row 1 has a label of type complex"):
+        from_arrays(np.zeros((2, 1)), ["a", 1j])
+    with pytest.raises(DataError, match=r"one value a sample"):
+        from_arrays(np.zeros((2, 1)), [{}, {}])
 
 
 def test_samples_of_every_kind() -> None:
@@ -237,6 +300,12 @@ def test_a_torch_data_set() -> None:
     data = from_torch_dataset(torch.utils.data.TensorDataset(rows, torch.tensor([0, 1, -1, 0, 1, -1])))
     np.testing.assert_array_equal(data.train.samples, rows)
     assert data.labeled.tolist() == [0, 1, 3, 4]
+    many = from_torch_dataset(torch.utils.data.TensorDataset(torch.rand(22, 3), torch.arange(22) % 11))
+    assert many.classes == tuple(map(str, range(11)))
+    halves = from_arrays(rows.bfloat16(), [0, 1, -1, 0, 1, -1])
+    assert halves.train.samples.dtype == np.float32
+    with pytest.raises(DataError, match=r"has no length"):
+        from_torch_dataset(iter([]))
 
 
 def test_npz_and_mapped_npy(tmp_path: Path) -> None:
@@ -282,6 +351,9 @@ def test_hostile_and_broken_arrays_are_refused(tmp_path: Path) -> None:
         (np.zeros((2, 3, 4)), [0, 1], r"got float64 of shape \(2, 3, 4\)"),
         (np.zeros((2, 3, 4, 5), np.uint8), [0, 1], r"1 or 3 channels"),
         (np.array([["a"], ["b"]]), [0, 1], r"samples must be numbers"),
+        (np.full((2, 3), 1e300), [0, 1], r"row 0 holds NaN or infinity"),
+        (np.zeros((2, 0)), [0, 1], r"hold no value"),
+        ([[1], [1, 2]], [0, 1], r"must all have the same shape"),
         (np.zeros((2, 3)), [-1, -1], r"has no class; a classifier needs at least two"),
     ],
 )
@@ -379,6 +451,10 @@ def test_bad_tables_are_refused(tmp_path: Path) -> None:
         read_frame(people().assign(label="yes"), "label")
     with pytest.raises(DataError, match=r"two columns named 'age'"):
         read_frame(pd.concat([people(), people()[["age"]]], axis=1), "label")
+    assert read_frame(pd.DataFrame({0: range(4), 1: range(4), "y": list("abab")}), "y").train.samples.shape == (4, 4)
+    spread = pd.DataFrame({"x": [1, 1 + 1e-9, 1, 1], "y": list("abab")})
+    with pytest.raises(DataError, match=r"the column 'x', row 0, gives no finite number"):
+        read_frame(spread, "y", test=pd.DataFrame({"x": [1e300], "y": ["a"]}))
     with pytest.raises(DataError, match=r"holds no number at all"):
         read_frame(people().assign(age=np.nan), "label")
     with pytest.raises(DataError, match=r"there is no file"):

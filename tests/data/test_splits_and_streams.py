@@ -104,6 +104,12 @@ def test_impossible_draws_are_refused(labels: Any, count: int, message: str) -> 
         draw_labels(labels, CLASSES, count, 0)
 
 
+@pytest.mark.parametrize(("count", "seed"), [(5.5, 0), ("5", 0), (5, None)])
+def test_draws_take_whole_numbers(count: Any, seed: Any) -> None:
+    with pytest.raises(DataError, match=r"must be whole numbers, got"):
+        draw_labels(LABELS, CLASSES, count, seed)
+
+
 def test_a_split_file_gives_the_same_samples_back(tmp_path: Path) -> None:
     drawn = draw_labels(LABELS, CLASSES, 50, 1)
     Split.of("mine", LABELS, drawn, CLASSES, 1).save(tmp_path / "split.json")
@@ -178,7 +184,7 @@ def test_every_sample_comes_equally_often_over_many_passes() -> None:
     assert np.abs(counts - 3000 * 6 / 7).max() < 5 * np.sqrt(3000 * 6 / 7 * 1 / 7)
 
 
-@given(st.integers(2, 50), st.integers(1, 20), st.integers(0, 30), st.integers(1, 4))
+@given(st.integers(4, 50), st.integers(4, 20), st.integers(0, 30), st.integers(1, 4))
 def test_a_restored_stream_goes_on_with_the_same_bits(size: int, batch: int, steps: int, ranks: int) -> None:
     def fresh() -> Stream:
         return Stream(np.arange(size), batch, seed=5, rank=ranks - 1, ranks=ranks)
@@ -192,7 +198,7 @@ def test_a_restored_stream_goes_on_with_the_same_bits(size: int, batch: int, ste
         assert np.array_equal(stream.next(), resumed.next())
 
 
-@given(st.integers(1, 50), st.integers(1, 20), st.integers(1, 4))
+@given(st.integers(4, 50), st.integers(4, 20), st.integers(1, 4))
 def test_ranks_share_out_the_same_global_batch(size: int, batch: int, ranks: int) -> None:
     whole = Stream(np.arange(size), batch, seed=2)
     shards = [Stream(np.arange(size), batch, seed=2, rank=rank, ranks=ranks) for rank in range(ranks)]
@@ -225,6 +231,7 @@ def test_a_pass_over_ten_million_samples_costs_a_batch() -> None:
         ({"samples": np.arange(0)}, r"at least one sample"),
         ({"batch": 0}, r"batch size must be at least 1"),
         ({"rank": 2, "ranks": 2}, r"rank 2 is not one of 2"),
+        ({"batch": 8, "ranks": 4}, r"a batch of 3 cannot be dealt out to 4 ranks"),
     ],
 )
 def test_impossible_streams_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -30,11 +30,12 @@ def from_arrays(
     Memory-mapped arrays stay where they are.
     """
     rows, kind = _samples(samples, name)
-    train_labels, found = encode_labels(labels, classes)
+    indexed = classes is not None and takes_indices(labels, name)
+    train_labels, found = encode_labels(labels, classes, indexed=indexed, name=name)
     part = None
     if test is not None:
         test_rows, _ = _samples(test[0], f"{name}, test")
-        part = Part(test_rows, encode_labels(test[1], found)[0])
+        part = Part(test_rows, encode_labels(test[1], found, indexed=indexed, name=f"{name}, test")[0])
     train = Part(rows, train_labels)
     return Data(name, kind, found, train, np.flatnonzero(train_labels != UNLABELED), test=part)  # type: ignore[arg-type]
 
@@ -59,14 +60,14 @@ def read_npz(path: str | os.PathLike[str]) -> Data:
         has = ", ".join(sorted(fields)) or "nothing"
         raise DataError(f"{path} has no array named {' or '.join(sorted(missing))}; it has {has}")
     test = (fields["X_test"], fields["y_test"]) if {"X_test", "y_test"} <= set(fields) else None
-    classes = [str(name) for name in fields["classes"]] if "classes" in fields else None
+    classes = [str(name) for name in np.atleast_1d(fields["classes"])] if "classes" in fields else None
     return from_arrays(fields["X"], fields["y"], classes=classes, test=test, name=path.stem)
 
 
 def from_torch_dataset(dataset: Any, *, classes: Sequence[str] | None = None, name: str = "dataset") -> Data:
     """Any torch `Dataset` with a length whose items are (sample, label), read once into one array."""
-    if len(dataset) == 0:
-        raise DataError(f"{name} is empty")
+    if not hasattr(dataset, "__len__") or len(dataset) == 0:
+        raise DataError(f"{name} is empty or has no length; a data set is read sample by sample, by its index")
     pairs = [dataset[i] for i in range(len(dataset))]
     if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
         raise DataError(f"the items of {name} must be pairs (sample, label)")
@@ -77,47 +78,72 @@ def from_torch_dataset(dataset: Any, *, classes: Sequence[str] | None = None, na
     return from_arrays(np.stack(samples), [label for _, label in pairs], classes=classes, name=name)
 
 
-def encode_labels(labels: Any, classes: Sequence[str] | None = None) -> tuple[Labels, tuple[str, ...]]:
-    """Labels of any kind → (n,) class indices with −1 for unlabeled, and the class names."""
-    values = _labels_as_list(labels)
-    known = [value for value in values if not _is_unlabeled(value)]
-    if all(isinstance(value, int) for value in known):
-        if classes is None:
-            classes = [str(value) for value in sorted(set(known))]
-            index = {value: i for i, value in enumerate(sorted(set(known)))}
-        else:
-            index = {i: i for i in range(len(classes))}
-    else:
-        known = [str(value) for value in known]
-        classes = tuple(classes) if classes is not None else tuple(sorted(set(known)))
-        index = {value: i for i, value in enumerate(classes)}
-        values = [value if _is_unlabeled(value) else str(value) for value in values]
+def encode_labels(
+    labels: Any, classes: Sequence[str] | None = None, *, indexed: bool | None = None, name: str = "labels"
+) -> tuple[Labels, tuple[str, ...]]:
+    """Labels of any kind → (n,) class indices with −1 for unlabeled, and the class names.
+
+    Without `classes` they are what occurs, in order. With them a label is a class name, or, where all labels are whole
+    numbers, a place in the list; `indexed` says which.
+    """
+    values = [_value(value, row, name) for row, value in enumerate(_as_list(labels, name))]
+    known = [value for value in values if value is not None]
+    if classes is None:
+        numbers = all(isinstance(value, int) for value in known)
+        classes = [str(value) for value in (sorted(set(known)) if numbers else sorted({str(value) for value in known}))]
+        indexed = False
+    if indexed is None:
+        indexed = takes_indices(labels, name)
+    index = {str(i) if indexed else class_name: i for i, class_name in enumerate(classes)}
     for row, value in enumerate(values):
-        if not _is_unlabeled(value) and value not in index:
-            raise DataError(f"row {row} has the label {value!r}, which is not one of the classes {', '.join(classes)}")
-    encoded = [UNLABELED if _is_unlabeled(value) else index[value] for value in values]
+        if value is not None and str(value) not in index:
+            raise DataError(f"{name}: row {row} has the label {value!r}, which is not one of {', '.join(index)}")
+    encoded = [UNLABELED if value is None else index[str(value)] for value in values]
     return np.array(encoded, dtype=np.int64), tuple(classes)
 
 
-def _labels_as_list(labels: Any) -> list[Any]:
-    values = np.asarray(labels if not hasattr(labels, "tolist") else labels.tolist(), dtype=object)
-    if values.ndim != 1:
-        raise DataError(f"labels must be one value a sample, (n,), got shape {values.shape}")
-    return [int(v) if isinstance(v, float) and v.is_integer() else v for v in values.tolist()]
+def takes_indices(labels: Any, name: str = "labels") -> bool:
+    """Whether labels that come with a list of classes are places in it: whole numbers all."""
+    values = [_value(value, row, name) for row, value in enumerate(_as_list(labels, name))]
+    return all(isinstance(value, int) for value in values if value is not None)
 
 
-def _is_unlabeled(value: Any) -> bool:
-    return value is None or str(value) == "<NA>" or value in (UNLABELED, "") or value != value  # noqa: PLR0124
+def _as_list(labels: Any, name: str) -> list[Any]:
+    values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    if not isinstance(values, list) or any(isinstance(value, list | tuple | dict) for value in values):
+        raise DataError(f"{name}: labels must be one value a sample, (n,)")
+    return values
+
+
+def _value(value: Any, row: int, name: str) -> int | str | None:
+    """A label as an integer or a string, None where it means unlabeled."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if value is None or str(value) == "<NA>" or value != value or value in (UNLABELED, ""):  # noqa: PLR0124
+        return None
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int | float):
+        return int(value) if float(value).is_integer() else str(value)
+    raise DataError(f"{name}: row {row} has a label of type {type(value).__name__}; labels are numbers or strings")
 
 
 def _samples(samples: Any, name: str) -> tuple[NDArray[Any], str]:
     if hasattr(samples, "detach"):  # a torch tensor
-        samples = samples.detach().cpu().numpy()
+        samples = samples.detach().cpu()
+        samples = (samples.float() if samples.is_floating_point() and samples.element_size() < 4 else samples).numpy()
     if hasattr(samples, "tocsr"):  # a SciPy sparse matrix
-        if samples.shape[0] * samples.shape[1] * 4 > DENSE_LIMIT:
+        if samples.ndim != 2 or samples.shape[0] * samples.shape[1] * 4 > DENSE_LIMIT:
             raise DataError(f"{name}: a sparse matrix of shape {samples.shape} is too large as rows; reduce it first")
         samples = samples.toarray()
-    samples = np.asanyarray(samples)
+    try:
+        samples = np.asanyarray(samples)
+    except ValueError:
+        raise DataError(f"{name}: samples must all have the same shape") from None
+    if 0 in samples.shape[1:]:
+        raise DataError(f"{name}: samples of shape {samples.shape[1:]} hold no value")
     if samples.dtype == np.uint8 and samples.ndim in (3, 4):
         images = samples[..., None] if samples.ndim == 3 else samples
         if images.shape[-1] not in (1, 3):
@@ -129,7 +155,9 @@ def _samples(samples: Any, name: str) -> tuple[NDArray[Any], str]:
             f"3]), got {samples.dtype} of shape {samples.shape}"
         )
     for start in _starts(samples):
-        bad = np.flatnonzero(~np.isfinite(samples[start : start + _step(samples)]).all(axis=1))
+        with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is named
+            part = samples[start : start + _step(samples)].astype(np.float32)
+        bad = np.flatnonzero(~np.isfinite(part).all(axis=1))
         if bad.size:
             raise DataError(f"{name}: row {start + bad[0]} holds NaN or infinity; fill in or drop such rows first")
     return samples if isinstance(samples, np.memmap) else samples.astype(np.float32, copy=False), "array"

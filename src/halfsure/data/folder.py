@@ -18,6 +18,9 @@ from halfsure.data.images import SUFFIXES, decode
 
 __all__ = ["read_folder"]
 
+NOT_A_LABEL = {"nan", "na", "n/a", "null", "none", "<na>"}
+RESERVED = {"train", "val", "test", "unlabeled"}
+
 
 @dataclass(frozen=True)
 class Listing:
@@ -85,32 +88,53 @@ def _from_csv(folder: Path, table: Path) -> Listing:
                 raise DataError(
                     f"{table} needs the columns path and label, has {', '.join(reader.fieldnames or ['none'])}"
                 )
-            rows = list(reader)
+            if len(set(reader.fieldnames or ())) < len(reader.fieldnames or ()):
+                raise DataError(f"{table} names a column twice: {', '.join(reader.fieldnames or ())}")
+            rows = [(reader.line_num, row) for row in reader]
     except OSError as error:
         raise DataError(f"cannot read {table}: {error.strerror}") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{table} is not a CSV file in UTF-8: {error}") from None
     if not rows:
         raise DataError(f"{table} has no rows")
-    inside, seen = folder.resolve(), dict[Path, int]()
+    seen: dict[Path, int] = {}
     paths, names = [], list[str | None]()
-    for number, row in enumerate(rows, start=2):  # the header is row 1
-        given = (row["path"] or "").strip()
-        path = inside / given
-        if not given or "\0" in given or not path.resolve().is_relative_to(inside):
+    for number, row in rows:
+        given, name = (row["path"] or "").strip(), (row["label"] or "").strip()
+        path = _inside(folder, folder / given) if given and "\0" not in given else None
+        if path is None:
             raise DataError(f"{table}, row {number}: the path {given!r} does not lead to a file inside {folder}")
         if path in seen:
             raise DataError(f"{table}, row {number}: {given} was named in row {seen[path]} already")
+        if name.lower() in NOT_A_LABEL:
+            raise DataError(f"{table}, row {number}: {name!r} is no label; leave it empty for an unlabeled image")
         seen[path] = number
         paths.append(path)
-        names.append((row["label"] or "").strip() or None)
+        names.append(None if name in ("", str(UNLABELED)) else name)
     return Listing(paths, names)
 
 
+def _inside(folder: Path, path: Path) -> Path | None:
+    """The file that a path leads to, None where it leads out of the folder or to something that is no file."""
+    try:
+        found = path.resolve()
+        sound = found.is_relative_to(folder.resolve()) and (found.is_file() or not found.exists())
+    except (OSError, RuntimeError):  # links in a circle
+        return None
+    return found if sound else None
+
+
 def _by_class(folder: Path) -> Listing:
-    subfolders = sorted(child for child in folder.iterdir() if child.is_dir() and not child.name.startswith("."))
+    subfolders = sorted(
+        child for child in folder.iterdir() if child.is_dir() and not child.name.startswith((".", "__"))
+    )
     if not subfolders:
         raise DataError(f"{folder} has no subfolder; put the images of each class into one named after it")
+    if taken := RESERVED & {child.name for child in subfolders}:
+        raise DataError(
+            f"{folder} has a folder {sorted(taken)[0]!r} beside its classes; put the classes into a folder labeled, "
+            "with unlabeled, val and test beside it"
+        )
     found = [(path, child.name) for child in subfolders for path in _images(child)]
     if empty := {child.name for child in subfolders} - {name for _, name in found}:
         raise DataError(f"the folder {folder / sorted(empty)[0]} has no image")
@@ -118,7 +142,9 @@ def _by_class(folder: Path) -> Listing:
 
 
 def _images(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    """Picture files below a folder; links that lead out of it, and what a Mac leaves in archives, are passed over."""
+    found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and not path.name.startswith("._"))
+    return sorted(path for path in found if path.is_file() and _inside(folder, path) is not None)
 
 
 def _only_csv(folder: Path) -> Path | None:

@@ -16,6 +16,8 @@ from halfsure.data.formats import DataError
 __all__ = ["SUFFIXES", "Decoded", "decode", "decode_one"]
 
 SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+# Whatever a file is called, nothing else is opened: for some formats Pillow would start other programs.
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 MAX_PIXELS = 100_000_000  # a file of a few bytes can claim any size; a camera's largest pictures stay below this
 COMMON_SIZE = 32  # for pictures of many sizes: what small networks on a laptop take
 IN_MEMORY = 4 * 2**30  # larger arrays live in a file and are mapped
@@ -46,6 +48,8 @@ def decode(
     """
     if not paths:
         raise DataError("there are no images to read")
+    if size is not None and not (isinstance(size, int) and size >= 2):
+        raise DataError(f"the size of images must be a whole number of at least 2 pixels, got {size!r}")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         heads = list(pool.map(_head, paths))
     good = _sound(paths, [head if isinstance(head, str) else "" for head in heads], skip_bad)
@@ -71,7 +75,7 @@ def decode(
 
 def decode_one(path: Path, shape: tuple[int, int], channels: int) -> NDArray[np.uint8]:
     """One picture as (height, width, channels), cropped in the middle and scaled if it has another shape."""
-    with Image.open(path) as opened:
+    with Image.open(path, formats=FORMATS) as opened:
         picture = _eight_bit(ImageOps.exif_transpose(opened))
     picture = picture.convert("L" if channels == 1 else "RGB")
     if (picture.height, picture.width) != shape:
@@ -82,7 +86,7 @@ def decode_one(path: Path, shape: tuple[int, int], channels: int) -> NDArray[np.
 def _head(path: Path) -> tuple[tuple[int, int], bool] | str:
     """((height, width), in colour) as the file's head says, or what is wrong with it."""
     try:
-        with Image.open(path) as picture:
+        with Image.open(path, formats=FORMATS) as picture:
             if picture.width * picture.height > MAX_PIXELS:
                 return f"it claims {picture.width} × {picture.height} pixels"
             turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
@@ -97,7 +101,8 @@ def _eight_bit(picture: Image.Image) -> Image.Image:
         values = np.asarray(picture)
         if values.min() < 0 or values.max() > 65_535:
             raise ValueError("its values are neither 8-bit nor 16-bit")
-        return Image.fromarray((values // 257).astype(np.uint8))
+        wide = picture.mode != "I" or values.max() > 255  # mode I is what 8-bit and 16-bit files of some kinds open as
+        return Image.fromarray((values // 257 if wide else values).astype(np.uint8))
     if picture.mode == "F":
         raise ValueError("its values are floating point")
     if picture.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in picture.info:

@@ -32,6 +32,8 @@ def draw_labels(labels: Labels, classes: tuple[str, ...], count: int, seed: int)
     a random key of its own, and of every class the smallest keys are taken. So a larger count keeps the samples of
     a smaller one.
     """
+    if not isinstance(count, int) or not isinstance(seed, int):
+        raise DataError(f"the number of labels and the seed must be whole numbers, got {count!r} and {seed!r}")
     if count < len(classes):
         raise DataError(f"{count} labels cannot cover {len(classes)} classes; ask for at least {len(classes)}")
     each, extra = divmod(count, len(classes))
@@ -65,7 +67,7 @@ class Split:
     def of(cls, source: str, labels: Labels, labeled: Labels, classes: tuple[str, ...], seed: int | None) -> "Split":
         """Record a choice of samples."""
         by_class = {name: labeled[labels[labeled] == index].tolist() for index, name in enumerate(classes)}
-        return cls(source, seed, len(labels), by_class)
+        return cls(source, None if seed is None else int(seed), len(labels), by_class)
 
     def indices(self, labels: Labels, classes: tuple[str, ...]) -> Labels:
         """The recorded samples, after checking that they are the same samples of the same classes. → (count,)."""

@@ -27,6 +27,8 @@ class Stream:
             raise DataError(f"the batch size must be at least 1, got {batch}")
         if not 0 <= rank < ranks:
             raise DataError(f"rank {rank} is not one of {ranks} ranks")
+        if ranks > min(batch, len(samples)):
+            raise DataError(f"a batch of {min(batch, len(samples))} cannot be dealt out to {ranks} ranks")
         self.samples = samples
         self.batch = min(batch, len(samples))
         self.batches = len(samples) // self.batch

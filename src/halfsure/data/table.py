@@ -53,10 +53,15 @@ class TableEncoding:
 
     def rows(self, frame: "pd.DataFrame", text_encoder: TextEncoder | None = None) -> Rows:
         """Encode a table that has the same columns. → (n, features)."""
+        frame = frame.rename(columns=str)
         missing = [column.name for column in self.columns if column.name not in frame.columns]
         if missing:
             raise DataError(f"the table has no column {missing[0]!r}, which the model was trained on")
         blocks = [_encode(column, frame[column.name], text_encoder) for column in self.columns]
+        for column, block in zip(self.columns, blocks, strict=True):
+            bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
+            if bad.size:
+                raise DataError(f"the column {column.name!r}, row {bad[0]}, gives no finite number")
         return np.concatenate(blocks, axis=1, dtype=np.float32)
 
     def to_json(self) -> dict[str, Any]:
@@ -91,21 +96,22 @@ def read_frame(
     name: str = "table",
 ) -> Data:
     """A pandas DataFrame with a label column. → Data."""
+    frame, test = frame.rename(columns=str), None if test is None else test.rename(columns=str)
     for table in (frame, test):
         if table is not None and label not in table.columns:
-            columns = ", ".join(map(str, table.columns[:10]))
+            columns = ", ".join(table.columns[:10])
             raise DataError(f"{name} has no column {label!r} to take the labels from; it has {columns}")
-    if frame.columns.duplicated().any():
-        raise DataError(f"{name} has two columns named {frame.columns[frame.columns.duplicated()][0]!r}")
+        if table is not None and table.columns.duplicated().any():
+            raise DataError(f"{name} has two columns named {table.columns[table.columns.duplicated()][0]!r}")
     if len(frame) == 0 or len(frame.columns) < 2:
         raise DataError(f"{name} has {len(frame)} rows and {len(frame.columns) - 1} columns beside the label")
-    labels, classes = encode_labels(_clean(frame[label]))
+    labels, classes = encode_labels(_clean(frame[label]), name=f"{name}, column {label!r}")
     encoding = TableEncoding(
         label, tuple(_fit(frame[column], str(column), text_encoder) for column in frame.columns if column != label)
     )
     part = None
     if test is not None:
-        part = Part(encoding.rows(test, text_encoder), encode_labels(_clean(test[label]), classes)[0])
+        part = Part(encoding.rows(test, text_encoder), encode_labels(_clean(test[label]), classes, indexed=False)[0])
     return Data(
         name,
         "array",
@@ -123,8 +129,8 @@ def _load(path: Path) -> "pd.DataFrame":
     except ImportError:
         raise DataError("reading tables needs pandas: pip install 'halfsure[tables]'") from None
     readers: dict[str, Callable[[Path], pd.DataFrame]] = {
-        ".csv": pd.read_csv,
-        ".tsv": lambda p: pd.read_csv(p, sep="\t"),
+        ".csv": lambda p: pd.read_csv(p, index_col=False),
+        ".tsv": lambda p: pd.read_csv(p, sep="\t", index_col=False),
         ".parquet": pd.read_parquet,
     }
     if path.suffix.lower() not in readers:
@@ -159,8 +165,9 @@ def _encode(column: Column, values: "pd.Series[Any]", text_encoder: TextEncoder 
             bad = next(v for v in values if not isinstance(v, int | float))
             raise DataError(f"the column {column.name!r} holds numbers, but {bad!r} is none") from None
         present = np.isfinite(numbers)
-        scaled = (np.where(present, numbers, column.mean) - column.mean) / column.scale
-        return np.stack([scaled, ~present], axis=1).astype(np.float32)
+        with np.errstate(over="ignore"):  # named by the check for finite numbers
+            scaled = (np.where(present, numbers, column.mean) - column.mean) / column.scale
+            return np.stack([scaled, ~present], axis=1).astype(np.float32)
     strings = _clean(values)
     if column.kind == "text":
         texts = [string or "" for string in strings]
