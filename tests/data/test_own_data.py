@@ -28,7 +28,7 @@ RNG = np.random.default_rng(0)
 
 
 def picture(
-    path: Path, colour: Any = (200, 10, 30), size: tuple[int, int] = (8, 6), mode: str = "RGB", **save: Any
+    path: Path, colour: Any = (9, 8, 7), size: tuple[int, int] = (8, 6), mode: str = "RGB", **save: Any
 ) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new(mode, size, colour).save(path, **save)
@@ -112,6 +112,16 @@ def test_more_than_fits_into_memory_is_mapped(tmp_path: Path, monkeypatch: pytes
     np.testing.assert_array_equal(mapped, whole)
     with pytest.raises(DataError, match=r"do not fit into memory"):
         decode(paths)
+
+
+def test_a_folder_larger_than_memory_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images_module, "IN_MEMORY", 100)
+    monkeypatch.setenv("HALFSURE_DATA", str(tmp_path / "cache"))
+    for name in ("a/1", "b/1"):
+        picture(tmp_path / "own" / f"{name}.png")
+    data = read_folder(tmp_path / "own")
+    assert isinstance(data.train.samples, np.memmap)
+    assert (data.train.samples[0, 0, 0] == (9, 8, 7)).all()
 
 
 def test_a_file_that_only_calls_itself_a_picture_starts_no_program(
@@ -222,7 +232,7 @@ def test_folders_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
 
 def test_a_folder_of_classes_is_not_mistaken_for_something_else(tmp_path: Path) -> None:
     for name in ("a/1", "b/1", "__MACOSX/x"):
-        picture(tmp_path / f"{name}.png")
+        picture(tmp_path / f"{name}.png", (9, 8, 7))
     (tmp_path / "a" / "._1.png").write_text("what a Mac leaves behind")
     (tmp_path / "a" / "out.png").symlink_to(picture(tmp_path.parent / f"{tmp_path.name}-secret.png"))
     data = read_folder(tmp_path)

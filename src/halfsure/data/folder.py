@@ -6,6 +6,7 @@
 """
 
 import csv
+import hashlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import numpy as np
 
 from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Part
 from halfsure.data.images import SUFFIXES, decode
+from halfsure.data.official import data_root
 
 __all__ = ["read_folder"]
 
@@ -49,7 +51,7 @@ def read_folder(
     if table is not None:
         train = _from_csv(folder, table)
     elif (folder / "labeled").is_dir():
-        loose = _images(folder / "unlabeled") if (folder / "unlabeled").is_dir() else []
+        loose = _images(folder / "unlabeled", folder) if (folder / "unlabeled").is_dir() else []
         known = _by_class(folder / "labeled")
         train = Listing(known.paths + loose, [*known.names, *[None] * len(loose)])
         others = {name: _by_class(folder / name) for name in ("val", "test") if (folder / name).is_dir()}
@@ -59,11 +61,13 @@ def read_folder(
     if not classes:
         raise DataError(f"{folder} has no labeled image; the folder's layout or its CSV has to name some classes")
 
-    first = decode(train.paths, size, skip_bad=skip_bad)
+    first = decode(train.paths, size, skip_bad=skip_bad, mapped=_decoded(folder, "train"))
     parts = {"train": Part(first.images, _encode([train.names[i] for i in first.kept], classes, folder))}
     _, *shape = first.images.shape
     for name, listing in others.items():
-        decoded = decode(listing.paths, like=(shape[0], shape[1], shape[2]), skip_bad=skip_bad)
+        decoded = decode(
+            listing.paths, like=(shape[0], shape[1], shape[2]), skip_bad=skip_bad, mapped=_decoded(folder, name)
+        )
         parts[name] = Part(decoded.images, _encode([listing.names[i] for i in decoded.kept], classes, folder / name))
     labels = parts["train"].labels
     return Data(
@@ -76,6 +80,12 @@ def read_folder(
         val=parts.get("val"),
         encoding={"kind": "image", "shape": shape},
     )
+
+
+def _decoded(folder: Path, part: str) -> Path:
+    """Where pictures that do not fit into memory are kept once decoded."""
+    name = hashlib.sha256(f"{folder.resolve()}/{part}".encode()).hexdigest()[:16]
+    return data_root() / "decoded" / f"{name}.npy"
 
 
 def _from_csv(folder: Path, table: Path) -> Listing:
@@ -135,16 +145,16 @@ def _by_class(folder: Path) -> Listing:
             f"{folder} has a folder {sorted(taken)[0]!r} beside its classes; put the classes into a folder labeled, "
             "with unlabeled, val and test beside it"
         )
-    found = [(path, child.name) for child in subfolders for path in _images(child)]
+    found = [(path, child.name) for child in subfolders for path in _images(child, folder)]
     if empty := {child.name for child in subfolders} - {name for _, name in found}:
         raise DataError(f"the folder {folder / sorted(empty)[0]} has no image")
     return Listing([path for path, _ in found], [name for _, name in found])
 
 
-def _images(folder: Path) -> list[Path]:
-    """Picture files below a folder; links that lead out of it, and what a Mac leaves in archives, are passed over."""
+def _images(folder: Path, whole: Path) -> list[Path]:
+    """Picture files below a folder; links out of the whole, and what a Mac leaves in archives, are passed over."""
     found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and not path.name.startswith("._"))
-    return sorted(path for path in found if path.is_file() and _inside(folder, path) is not None)
+    return sorted(path for path in found if path.is_file() and _inside(whole, path) is not None)
 
 
 def _only_csv(folder: Path) -> Path | None:

@@ -31,12 +31,13 @@ def load(
     size: int | None = None,
     skip_bad: bool = False,
     text_encoder: TextEncoder | None = None,
+    test: str | os.PathLike[str] | None = None,
 ) -> Data:
     """Open a data set and choose which of its samples are labeled.
 
     `labels` draws that many, class-balanced, by the seed; `split` takes those that a split file records; with neither
     every known label is used. `root` is where official sets lie, `label_column` names the labels of a table, `table`
-    the CSV of an image folder, `size` the side that images are scaled to.
+    the CSV of an image folder, `size` the side that images are scaled to, `test` the test rows of a table.
 
     Examples:
         >>> from halfsure.data import load
@@ -52,7 +53,7 @@ def load(
     elif path.suffix.lower() in TABLES:
         if label_column is None:
             raise DataError(f"which column of {path} holds the labels? Name it as the label column")
-        data = read_table(path, label_column, text_encoder=text_encoder)
+        data = read_table(path, label_column, text_encoder=text_encoder, test=test)
     elif path.suffix.lower() == ".npz" or (path / "X.npy").is_file():
         data = read_npz(path)
     elif path.is_dir():

@@ -79,7 +79,11 @@ class TableEncoding:
 
 
 def read_table(
-    path: str | os.PathLike[str], label: str, *, text_encoder: TextEncoder | None = None, test: str | None = None
+    path: str | os.PathLike[str],
+    label: str,
+    *,
+    text_encoder: TextEncoder | None = None,
+    test: str | os.PathLike[str] | None = None,
 ) -> Data:
     """A CSV, TSV or Parquet file; an empty label means unlabeled. `test` names a file of the same kind."""
     frame = _load(Path(path))
