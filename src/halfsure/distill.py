@@ -135,6 +135,12 @@ class Strategy(nn.Module):
         probs, weight = self._target(widen(logits.detach()))
         return Target(narrow(probs, logits), narrow(weight, logits))
 
+    def guess(self, probs: Tensor) -> Target:
+        """What a given prediction should become, detached, such as the mean over views. (batch, classes) → Target."""
+        check_probs("probs", probs)
+        wanted, weight = self._guess(widen(probs.detach()))
+        return Target(narrow(wanted, probs), narrow(weight, probs))
+
     def extra_repr(self) -> str:
         """Settings and map, for `repr`."""
         return ", ".join([*(f"{name}={getattr(self, name):g}" for name in self.settings), f"map={self.map.name}"])
@@ -143,6 +149,9 @@ class Strategy(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} does not say what it costs")
 
     def _target(self, logits: Tensor) -> Target:
+        return self._guess(self.map(logits))
+
+    def _guess(self, probs: Tensor) -> Target:
         raise ValueError(
             f"{type(self).__name__} has no explicit target: it lowers a quantity of the prediction itself. "
             "Add it as a loss (X+Y), or put Sharpening, PseudoLabel, ADS or TopM where a target is needed (X-Y)."
@@ -193,8 +202,8 @@ class Sharpening(Strategy):
     def _losses(self, logits: Tensor) -> Tensor:
         return _self_distillation(self.map, logits, self.r, self.distance)
 
-    def _target(self, logits: Tensor) -> Target:
-        return Target(_sharpen(self.map(logits), self.r), _ones(logits))
+    def _guess(self, probs: Tensor) -> Target:
+        return Target(_sharpen(probs, self.r), _ones(probs))
 
 
 class ADS(Sharpening):
@@ -246,13 +255,17 @@ class TopM(Sharpening):
     def _target(self, logits: Tensor) -> Target:
         return super()._target(self._leaders(logits))
 
-    def _leaders(self, logits: Tensor) -> Tensor:
-        classes = logits.shape[-1]
+    def _guess(self, probs: Tensor) -> Target:
+        # The m best of a given prediction; after `_target` there are no others left.
+        return super()._guess(self._leaders(probs, 0.0))
+
+    def _leaders(self, values: Tensor, masked: float = -torch.inf) -> Tensor:
+        classes = values.shape[-1]
         if self.m > classes:
             raise ValueError(f"TopM keeps {self.m} classes, but there are only {classes}; choose a smaller m")
-        kept = torch.zeros_like(logits).scatter(-1, logits.topk(self.m, sorted=False).indices, 1).bool()
-        sound = logits.amax(-1, keepdim=True).isfinite()  # a bad row stays whole, so that all of it becomes NaN
-        return logits.masked_fill(~kept & sound, -torch.inf)
+        kept = torch.zeros_like(values).scatter(-1, values.topk(self.m, sorted=False).indices, 1).bool()
+        sound = values.amax(-1, keepdim=True).isfinite()  # a bad row stays whole, so that all of it becomes NaN
+        return values.masked_fill(~kept & sound, masked)
 
 
 class PseudoLabel(Strategy):
@@ -276,13 +289,10 @@ class PseudoLabel(Strategy):
 
     def _losses(self, logits: Tensor) -> Tensor:
         probs = self.map(logits)
-        targets, weight = self._pick(probs.detach())
+        targets, weight = self._guess(probs.detach())
         return weight * fenchel_young(self.map, logits, probs, targets)
 
-    def _target(self, logits: Tensor) -> Target:
-        return self._pick(self.map(logits))
-
-    def _pick(self, probs: Tensor) -> Target:
+    def _guess(self, probs: Tensor) -> Target:
         best = probs.max(-1, keepdim=True)
         one_hot = (0 * probs).scatter_add(-1, best.indices, torch.ones_like(best.values))  # a NaN row stays NaN
         return Target(one_hot, (best.values.squeeze(-1) >= self.threshold).to(probs.dtype))
@@ -326,5 +336,5 @@ def _sharpen(probs: Tensor, r: float, dim: int = -1) -> Tensor:
     return powers / powers.sum(dim, keepdim=True)
 
 
-def _ones(logits: Tensor) -> Tensor:
-    return torch.ones(logits.shape[:-1], dtype=logits.dtype, device=logits.device)
+def _ones(probs: Tensor) -> Tensor:
+    return torch.ones(probs.shape[:-1], dtype=probs.dtype, device=probs.device)

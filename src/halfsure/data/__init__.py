@@ -2,14 +2,14 @@
 
 from halfsure.data.arrays import from_arrays, from_torch_dataset
 from halfsure.data.dataset import Data, DataError, Part
-from halfsure.data.load import choose_labels, load
+from halfsure.data.load import choose_labels, hold_out, load
 from halfsure.data.splits import Split, draw_labels
-from halfsure.data.streams import Batch, Stream, TwoStreams
+from halfsure.data.streams import Indices, Stream, TwoStreams
 
 __all__ = [
-    "Batch",
     "Data",
     "DataError",
+    "Indices",
     "Part",
     "Split",
     "Stream",
@@ -18,5 +18,6 @@ __all__ = [
     "draw_labels",
     "from_arrays",
     "from_torch_dataset",
+    "hold_out",
     "load",
 ]

@@ -43,6 +43,8 @@ class Data:
     """Every training sample. Where a label is known but not in `labeled`, it serves for scoring only."""
     labeled: Labels
     """Which training samples may be trained on with their label, ascending."""
+    unlabeled: Labels | None = None
+    """Which training samples may be seen without their label, ascending; None is all, the labeled ones included."""
     test: Part | None = None
     val: Part | None = None
     encoding: dict[str, Any] | None = None

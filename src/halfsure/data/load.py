@@ -2,6 +2,7 @@
 
 import difflib
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ from halfsure.data.arrays import read_npz
 from halfsure.data.dataset import UNLABELED, Data, DataError, Part
 from halfsure.data.folder import read_folder
 from halfsure.data.official import SOURCES, read
+from halfsure.data.random import keys
 from halfsure.data.splits import Split, draw_labels
 from halfsure.data.table import TextEncoder, read_table
 
-__all__ = ["choose_labels", "load"]
+__all__ = ["choose_labels", "hold_out", "load"]
 
+VALIDATION = 0xAA1  # keeps this draw apart from that of the labels
 TABLES = {".csv", ".tsv", ".parquet"}
 
 
@@ -76,6 +79,21 @@ def choose_labels(
     if labels is not None:
         return data.with_labels(draw_labels(data.train.labels, data.classes, labels, seed))
     return data
+
+
+def hold_out(data: Data, count: int, seed: int) -> Data:
+    """Keep `count` samples with known labels, none of them labeled, out of training, for validation."""
+    if data.val is not None:
+        raise DataError(f"{data.name} has validation samples of its own ({len(data.val)}); hold out none")
+    free = np.setdiff1d(np.flatnonzero(data.train.labels != UNLABELED), data.labeled)
+    if not 0 < count <= len(free):
+        raise DataError(
+            f"{data.name}: {count} samples cannot be held out for validation; "
+            f"{len(free)} have a known label that is not trained on"
+        )
+    held = np.sort(free[np.argsort(keys(free, seed, VALIDATION), kind="stable")[:count]])
+    rest = np.setdiff1d(np.arange(len(data.train), dtype=np.int64), held)
+    return replace(data, val=Part(data.train.samples[held], data.train.labels[held]), unlabeled=rest)
 
 
 def _official(name: str, root: str | os.PathLike[str] | None) -> tuple[Data, list[Any] | None]:

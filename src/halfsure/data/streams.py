@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from halfsure.data.dataset import Data, DataError, Labels
 from halfsure.data.random import permute
 
-__all__ = ["Batch", "Stream", "TwoStreams"]
+__all__ = ["Indices", "Stream", "TwoStreams"]
 
 
 class Stream:
@@ -58,7 +58,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Indices:
     """Sample indices of one step."""
 
     labeled: NDArray[np.int64]
@@ -69,13 +69,13 @@ class TwoStreams:
     """The labeled samples and all samples, side by side; the labeled ones are among the unlabeled too."""
 
     def __init__(self, data: Data, labeled: int, unlabeled: int, *, seed: int, rank: int = 0, ranks: int = 1) -> None:
-        everything = np.arange(len(data.train), dtype=np.int64)
+        everything = np.arange(len(data.train), dtype=np.int64) if data.unlabeled is None else data.unlabeled
         self.labeled = Stream(data.labeled, labeled, seed=seed, name=1, rank=rank, ranks=ranks)
         self.unlabeled = Stream(everything, unlabeled, seed=seed, name=2, rank=rank, ranks=ranks)
 
-    def next(self) -> Batch:
+    def next(self) -> Indices:
         """The samples of the next step."""
-        return Batch(self.labeled.next(), self.unlabeled.next())
+        return Indices(self.labeled.next(), self.unlabeled.next())
 
     def state(self) -> dict[str, dict[str, int]]:
         """Where both streams are."""

@@ -4,15 +4,18 @@ Counter-based: the five numbers are hashed to a key a sample, and the key and a 
 is carried from sample to sample, so that batch size, order, threads and ranks cannot change a view.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from halfsure._splitmix import GOLDEN, mix
 
 __all__ = [
     "ARRAY",
+    "DIRECTION",
     "FIRST_OP",
     "LEVELS",
     "OPS",
@@ -22,13 +25,14 @@ __all__ = [
     "below",
     "bits",
     "image_plan",
+    "normal",
     "sides",
 ]
 
 Bits = NDArray[np.uint64]
 
 # A view of each kind has its own randomness: a weak and a strong view of one stream are independent.
-WEAK, STRONG, ARRAY = 1, 2, 3
+WEAK, STRONG, ARRAY, DIRECTION = 1, 2, 3, 4
 
 OPS = 14
 LEVELS = 9
@@ -61,6 +65,19 @@ def bits(base: np.uint64, indices: NDArray[np.int64], slots: NDArray[np.uint64])
     """Random bits of every sample in every slot. (n,), (slots,) → (n, slots)."""
     keys = mix(np.asarray(base + indices.astype(np.uint64)))
     drawn: Bits = mix(keys[:, None] + (slots + np.uint64(1)) * GOLDEN)
+    return drawn
+
+
+@lru_cache(maxsize=1)
+def _normal_table() -> NDArray[np.float32]:
+    """The normal distribution in 65,536 equally likely values: a table has the same bits everywhere, a log may not."""
+    table: NDArray[np.float32] = ndtri((np.arange(65_536) + 0.5) / 65_536).astype(np.float32)
+    return table
+
+
+def normal(random: Bits) -> NDArray[np.float32]:
+    """Turn the lowest 16 of random bits into standard normal numbers; the shape stays."""
+    drawn: NDArray[np.float32] = _normal_table()[random & np.uint64(0xFFFF)]
     return drawn
 
 

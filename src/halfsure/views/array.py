@@ -4,16 +4,14 @@ As with images, the view of a sample depends on (seed, stream, step, sample inde
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 from torch import Tensor
 
 from halfsure._checks import check_number
-from halfsure.views._draws import ARRAY, base_key, below, bits
+from halfsure.views._draws import ARRAY, base_key, below, bits, normal
 from halfsure.views.image import check_count, check_indices
 
 __all__ = ["ArrayView"]
@@ -80,9 +78,9 @@ class ArrayView:
             taken = reference.to(device).gather(0, torch.from_numpy(which.astype(np.int64)).to(device))
             result = torch.where(swapped, taken, result)
         if self.noise > 0:
-            normal = torch.from_numpy(_normal_table()[drawn & np.uint64(0xFFFF)]).to(device)
+            normals = torch.from_numpy(normal(drawn)).to(device)
             std = self._std.to(device) if isinstance(reference, Tensor) else 1.0  # type: ignore[attr-defined]
-            result = result + self.noise * std * normal
+            result = result + self.noise * std * normals
         if self.dropout > 0:
             dropped = _happens(drawn >> np.uint64(16) & np.uint64(0xFFFFFF), self.dropout)
             result = result.masked_fill(torch.from_numpy(dropped).to(device), 0)
@@ -92,13 +90,6 @@ class ArrayView:
 def _happens(random: NDArray[np.uint64], probability: float) -> NDArray[np.bool_]:
     """Whether events happen, by 24 random bits each."""
     return random < np.uint64(round(probability * 2**24))
-
-
-@lru_cache(maxsize=1)
-def _normal_table() -> NDArray[np.float32]:
-    """The normal distribution in 65,536 equally likely values: a table has the same bits everywhere, a log may not."""
-    table: NDArray[np.float32] = ndtri((np.arange(65_536) + 0.5) / 65_536).astype(np.float32)
-    return table
 
 
 def _as_floats(name: str, rows: Rows) -> Tensor:

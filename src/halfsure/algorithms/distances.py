@@ -1,0 +1,37 @@
+"""How far a prediction is from a target that another view of the sample gave: (map, logits, targets) → losses."""
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from halfsure.distill import kl
+from halfsure.simplex import Map, fenchel_young
+
+__all__ = ["DISTANCES", "distance"]
+
+
+def _fenchel_young(map: Map, logits: Tensor, targets: Tensor) -> Tensor:
+    return fenchel_young(map, logits, map(logits), targets)
+
+
+def _squared(map: Map, logits: Tensor, targets: Tensor) -> Tensor:
+    return (map(logits) - targets).square().mean(-1)
+
+
+def _clamped_kl(map: Map, logits: Tensor, targets: Tensor) -> Tensor:
+    return kl(targets, map(logits).clamp(min=1e-8))
+
+
+DISTANCES: dict[str, Callable[[Map, Tensor, Tensor], Tensor]] = {
+    "fy": _fenchel_young,
+    "l2": _squared,
+    "kl": _clamped_kl,
+}
+"""`fy`, the map's own Fenchel–Young loss; `l2`, squared differences, averaged over classes; `kl`, clamped at 1e-8."""
+
+
+def distance(name: str) -> Callable[[Map, Tensor, Tensor], Tensor]:
+    """Find a distance by its name."""
+    if name not in DISTANCES:
+        raise ValueError(f"a distance is one of {', '.join(DISTANCES)}, got {name!r}")
+    return DISTANCES[name]

@@ -1,0 +1,25 @@
+"""Losses → updates → a run folder: the training loop and everything that keeps its work safe."""
+
+from halfsure.engine.config import Config, DataConfig
+from halfsure.engine.fit import fit, go_on, open_data, start
+from halfsure.engine.folder import Folder, RunError
+from halfsure.engine.presets import PRESETS, preset
+from halfsure.engine.run import Run, load
+from halfsure.engine.train import StoppedError, train
+
+__all__ = [
+    "PRESETS",
+    "Config",
+    "DataConfig",
+    "Folder",
+    "Run",
+    "RunError",
+    "StoppedError",
+    "fit",
+    "go_on",
+    "load",
+    "open_data",
+    "preset",
+    "start",
+    "train",
+]

@@ -1,0 +1,91 @@
+"""What a run measures of itself: scores of the averaged model on test, validation and unlabeled samples."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from halfsure.algorithms import Algorithm
+from halfsure.data import Data
+from halfsure.data.random import permute
+from halfsure.engine.classes import label_shares
+from halfsure.engine.config import Config
+from halfsure.engine.inputs import Preprocessing
+from halfsure.engine.ranks import Ranks
+from halfsure.engine.run import logits_of
+from halfsure.metrics import dead_classes, pseudo_labels, score
+
+__all__ = ["Evaluator"]
+
+SALT = 0xE7A1  # keeps the samples that are scored apart from other draws
+
+
+class Evaluator:
+    """Scores a model on test, validation and unlabeled samples."""
+
+    def __init__(
+        self, data: Data, preprocessing: Preprocessing, algorithm: Algorithm, config: Config, *, ranks: Ranks
+    ) -> None:
+        self.data, self.preprocessing, self.algorithm, self.config, self.ranks = (
+            data,
+            preprocessing,
+            algorithm,
+            config,
+            ranks,
+        )
+        self.unlabeled = np.arange(len(data.train)) if data.unlabeled is None else data.unlabeled
+        self.unlabeled = np.setdiff1d(self.unlabeled, data.labeled)
+
+    def due(self, step: int) -> bool:
+        """Whether to evaluate after so many steps: `evaluations` times, evenly, and at the end."""
+        per = self.config.evaluations / self.config.steps
+        return int(step * per) > int((step - 1) * per) or step == self.config.steps
+
+    def line(self, step: int, model: nn.Module) -> dict[str, Any]:
+        """One line of metrics.jsonl."""
+        last = step == self.config.steps
+        line: dict[str, Any] = {}
+        self.ranks.share_buffers(model)
+        for name, part in (("test", self.data.test), ("val", self.data.val)):
+            if part is not None and len(part):
+                limit = 0 if last or name == "val" else self.config.test_sample
+                chosen = self._some(np.arange(len(part)), limit)
+                line[name], _ = self._score(model, part.samples, part.labels, chosen)
+        if len(self.unlabeled):
+            chosen = self._some(self.unlabeled, self.config.unlabeled_sample)
+            line["unlabeled"], logits = self._score(model, self.data.train.samples, self.data.train.labels, chosen)
+            target = self.algorithm.audit(logits)
+            known = torch.from_numpy(self.data.train.labels[chosen])
+            line["pseudo_labels"] = pseudo_labels(target, known)
+            line["dead"] = self._dead(line["unlabeled"]["predicted"], known)
+        return line
+
+    def _score(
+        self, model: nn.Module, samples: NDArray[Any], labels: NDArray[np.int64], chosen: NDArray[np.int64]
+    ) -> tuple[dict[str, Any], Tensor]:
+        whole = len(chosen) == len(samples)
+        logits = logits_of(
+            model,
+            samples if whole else samples[chosen],
+            self.preprocessing,
+            batch=self.config.eval_batch,
+            ranks=self.ranks,
+        )
+        return score(logits, torch.from_numpy(labels[chosen]), self.algorithm.map), logits
+
+    def _some(self, samples: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+        """All, or as many as the limit says, always the same ones."""
+        if not limit or limit >= len(samples):
+            return samples
+        return np.sort(samples[permute(np.arange(limit), len(samples), self.config.seed, SALT)])
+
+    def _dead(self, predicted: list[int], labels: Tensor) -> list[str]:
+        """Classes that the model hardly predicts any more, although they are there."""
+        known = labels[labels >= 0]
+        if len(known) == len(labels):
+            expected = torch.bincount(known, minlength=len(self.data.classes)).tolist()
+        else:
+            expected = label_shares(self.data).tolist()
+        return [self.data.classes[index] for index in dead_classes(predicted, expected)]

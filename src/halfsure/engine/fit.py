@@ -1,0 +1,115 @@
+"""One call from data to a trained model: `fit` for one's own network, `start` and `go_on` for the command line."""
+
+import os
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from torch import nn
+
+from halfsure.data import Data, hold_out, load
+from halfsure.data.official import SOURCES
+from halfsure.engine.config import Config, DataConfig
+from halfsure.engine.folder import Folder, RunError
+from halfsure.engine.inputs import Views
+from halfsure.engine.presets import preset
+from halfsure.engine.run import Run
+from halfsure.engine.train import train
+from halfsure.nets import build
+
+__all__ = ["default_folder", "fit", "go_on", "open_data", "start"]
+
+LABELS_A_CLASS = 4  # of an official set, if nothing else is asked for
+
+
+def fit(
+    model: nn.Module | None,
+    data: Data,
+    method: str = "fixmatch-ads",
+    *,
+    preset_name: str = "quick",
+    out: str | os.PathLike[str] | None = None,
+    views: Views | None = None,
+    console: Console | None = None,
+    **settings: Any,
+) -> Run:
+    """Train a network of one's own, or with None the preset's, on data.
+
+    Any field of `Config` can be given as a keyword; the rest come from the preset. With `out` the run is kept in a
+    folder, and the same call goes on where it stopped.
+
+    Examples:
+        >>> import halfsure
+        >>> from halfsure.data import load
+        >>> run = halfsure.fit(None, load("digits", labels=40), "fixmatch-ads", steps=3, evaluations=1)
+        >>> run.map.name, run.metrics[-1]["step"]
+        ('sparsemax', 3)
+    """
+    if unknown := sorted(set(settings) - {field.name for field in fields(Config)}):
+        raise TypeError(f"fit has no setting {unknown[0]!r}; halfsure.engine.config.Config lists them")
+    config = preset(data, method, preset_name, settings.get("seed", 0))
+    return start(data, replace(config, **settings), model=model, out=out, views=views, console=console)
+
+
+def start(
+    data: Data,
+    config: Config,
+    *,
+    model: nn.Module | None = None,
+    out: str | os.PathLike[str] | None = None,
+    views: Views | None = None,
+    source: str | None = None,
+    data_config: DataConfig | None = None,
+    console: Console | None = None,
+) -> Run:
+    """Begin a run, or go on with it if `out` holds the same one."""
+    about: dict[str, Any] = {
+        "source": source,
+        "data": None if data_config is None else asdict(data_config),
+        "net": None if model is not None else {"name": config.net, "norm": config.norm, "dropout": config.dropout},
+    }
+    if model is None:
+        with torch.random.fork_rng():
+            torch.manual_seed(config.seed)
+            shape = tuple(data.train.samples.shape[1:])
+            model = build(config.net, shape, len(data.classes), norm=config.norm, dropout=config.dropout)
+    folder = None if out is None else Folder(out)
+    return train(model, data, config, folder=folder, about=about, views=views, console=console)
+
+
+def go_on(path: str | os.PathLike[str], console: Console | None = None) -> Run:
+    """Go on with the run in a folder, by what it recorded."""
+    folder = Folder(path)
+    found = folder.config
+    if found is None:
+        raise RunError(f"there is no run in {folder.path}; begin one with: halfsure train SOURCE --out {folder.path}")
+    if found.get("source") is None or found.get("net") is None:
+        raise RunError(
+            f"{folder.path} was begun from Python with data or a network of one's own: go on with the same call of fit"
+        )
+    try:
+        config = Config.from_json(found["config"])
+        data_config = DataConfig(**found["data"])
+    except (TypeError, ValueError, KeyError) as error:
+        raise RunError(f"{folder.path / 'config.json'} cannot be used: {error}") from None
+    data = open_data(
+        found["source"], replace(data_config, split=str(folder.path / "split.json"), labels=None), config.seed
+    )
+    return start(data, config, out=folder.path, source=found["source"], data_config=data_config, console=console)
+
+
+def open_data(source: str, config: DataConfig, seed: int) -> Data:
+    """Load a source, choose its labels and hold the validation samples out."""
+    settings = {field.name: getattr(config, field.name) for field in fields(config) if field.name != "val"}
+    if source in SOURCES and config.labels is None and config.split is None:
+        settings["labels"] = LABELS_A_CLASS * len(SOURCES[source].classes)
+    data = load(source, seed=seed, **settings)
+    return hold_out(data, config.val, seed) if config.val else data
+
+
+def default_folder(source: str, data: Data, config: Config) -> Path:
+    """`runs/<source>-<method>-<labels>-s<seed>`."""
+    name = Path(source).stem or "data"
+    return Path("runs") / f"{name}-{config.method}-{len(data.labeled)}-s{config.seed}"

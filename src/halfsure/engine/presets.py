@@ -1,0 +1,66 @@
+"""Settings that are not given, by preset, data and method: what each is for and what to expect of it."""
+
+from dataclasses import replace
+from typing import Any
+
+from halfsure.data import Data
+from halfsure.engine.config import Config
+from halfsure.method import parse
+
+__all__ = ["PRESETS", "preset"]
+
+PRESETS = {
+    "quick": "under a minute on one core: a small network, enough to see whether unlabeled data help",
+    "cpu": "some ten minutes on one core: longer, and with a larger network where images are coloured",
+    "paper": "the paper's network, batches and length: days on a GPU, months on a laptop",
+}
+
+DIGITS = {"digits", "mnist", "svhn", "svhn-extra"}  # a mirrored digit is another digit, or none
+
+
+def preset(data: Data, method: str, name: str = "quick", seed: int = 0) -> Config:
+    """The config of a preset for these data and this method."""
+    config = Config(method=method, preset=name, seed=seed)  # type: ignore[arg-type]  # Config checks the name
+    settings = _image(data, name) if data.kind == "image" else _rows(data, name)
+    algorithm = parse(method).algorithm
+    settings |= _paper(data, algorithm) if name == "paper" else _small(data, algorithm)
+    return replace(config, **settings)
+
+
+def _image(data: Data, name: str) -> dict[str, Any]:
+    side, colours = min(data.train.samples.shape[1:3]), data.train.samples.shape[3]
+    views = {"flip": data.name not in DIGITS and colours == 3, "shift": max(1, side // 8), "cutout": side // 2}
+    if name == "paper":
+        large = {"net": "conv7", "norm": "batch"} if colours == 1 else {"net": "wrn-28-2", "norm": "batch"}
+        return views | large
+    if name == "cpu" and colours == 3:
+        return views | {"net": "wrn-10-1", "norm": "batch", "steps": 3000}
+    return views | {"net": "conv7-16", "norm": "none", "steps": {"quick": 600, "cpu": 3000}[name]}
+
+
+def _rows(data: Data, name: str) -> dict[str, Any]:
+    return {"net": "mlp", "norm": "none", "steps": {"quick": 1000, "cpu": 10_000, "paper": 10_000}[name]}
+
+
+def _small(data: Data, algorithm: str) -> dict[str, Any]:
+    """What works with few labels, few steps and no norm layers."""
+    if algorithm == "vat":
+        return {"optimizer": "adam", "lr": 5e-4, "weight": 0.3, "epsilon": 0.6, "xi": 0.2, "unlabeled_batch": 128}
+    if algorithm == "mixmatch":
+        return {"optimizer": "adam", "lr": 2e-3, "ramp": 0.4}
+    return {"optimizer": "adam", "lr": 2e-3}
+
+
+def _paper(data: Data, algorithm: str) -> dict[str, Any]:
+    """The settings of the base methods' own publications."""
+    long = {"steps": 2**20, "evaluations": 1024, "last": 20, "batch": 64, "unlabeled_batch": 64, "ema": 0.999}
+    if algorithm == "vat":
+        near = {"svhn": 1.0, "mnist": 0.6, "digits": 0.6}.get(data.name, 6.0)
+        vat = {"epsilon": near, "xi": 1e-6, "weight": 0.3, "distill_weight": 0.1, "ramp": 0.4, "ramp_shape": "exp"}
+        return long | vat | {"optimizer": "adam", "lr": 3e-3, "schedule": "drop", "steps": 500_000}
+    if algorithm == "mixmatch":
+        weight = {"cifar10": 75.0, "cifar100": 150.0, "svhn": 250.0, "stl10": 50.0}.get(data.name, 75.0)
+        mix = {"mixup": 0.75, "copies": 2, "weight": weight, "ramp": 2**14 / 2**20}
+        return long | mix | {"optimizer": "adamw", "lr": 2e-3, "weight_decay": 0.02, "schedule": "constant"}
+    decay = 1e-3 if data.name == "cifar100" else 5e-4
+    return long | {"optimizer": "sgd", "lr": 0.03, "weight_decay": decay, "schedule": "cosine"}

@@ -1,0 +1,136 @@
+"""One process or many: the same code, with sums over all ranks where they matter."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+__all__ = ["Ranks", "launched"]
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Which of how many processes this is."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this process is the one that writes."""
+        return self.rank == 0
+
+    def mean(self, values: Tensor) -> Tensor:
+        """This rank's part of the mean over the samples of all ranks; the *average* of all parts is the mean.
+
+        That is what averaging gradients needs: shards may be of unequal size, and even empty. (n,) → scalar.
+        """
+        if self.size == 1:
+            return values.sum() / max(len(values), 1)
+        count = torch.tensor(float(len(values)), dtype=torch.float64, device=values.device)
+        distributed.all_reduce(count)
+        return values.sum() * (self.size / max(float(count), 1.0))
+
+    def average(self, values: Tensor) -> Tensor:
+        """The average over ranks, the same on each. The shape stays."""
+        if self.size > 1:
+            values = values.clone()
+            distributed.all_reduce(values)
+        return values / self.size
+
+    def any(self, condition: bool) -> bool:
+        """Whether it holds on any rank."""
+        if self.size == 1:
+            return condition
+        flag = torch.tensor(int(condition), device=_device())
+        distributed.all_reduce(flag)
+        return bool(flag)
+
+    def same(self, value: float) -> float:
+        """The first rank's number, on all."""
+        if self.size == 1:
+            return value
+        number = torch.tensor(value, dtype=torch.float64, device=_device())
+        distributed.broadcast(number, 0)
+        return float(number)
+
+    def gather(self, rows: Tensor, total: int) -> Tensor:
+        """Rows that were dealt out in turn (rank, rank + size, …), together again. (n_rank, …) → (total, …)."""
+        if self.size == 1:
+            return rows
+        longest = -(-total // self.size)
+        padded = rows.new_zeros((longest, *rows.shape[1:]))
+        padded[: len(rows)] = rows
+        shards = [torch.empty_like(padded) for _ in range(self.size)]
+        distributed.all_gather(shards, padded)
+        return torch.stack(shards, 1).flatten(0, 1)[:total]
+
+    def same_object(self, value: T) -> T:
+        """The first rank's value, on all."""
+        if self.size == 1:
+            return value
+        holder = [value]
+        distributed.broadcast_object_list(holder, 0)
+        return holder[0]
+
+    def share_buffers(self, model: nn.Module) -> None:
+        """Give every rank the first rank's buffers: batch-norm statistics are each rank's own."""
+        if self.size > 1:
+            for buffer in model.buffers():
+                distributed.broadcast(buffer, 0)
+
+    def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
+        """The model whose backward pass averages gradients over ranks."""
+        if self.size == 1:
+            return model
+        if device.type == "cuda":
+            model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+        # Batch-norm statistics stay each rank's own on the CPU; the first rank's are evaluated and saved.
+        return DistributedDataParallel(
+            model, device_ids=[device] if device.type == "cuda" else None, broadcast_buffers=False
+        )
+
+
+def launched() -> bool:
+    """Whether torchrun started this process."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+@contextmanager
+def ranks_for(device: torch.device) -> Iterator[Ranks]:
+    """The ranks torchrun launched, joined for the time of the block; else one process alone."""
+    if not distributed.is_available():
+        yield Ranks()
+    elif distributed.is_initialized():
+        yield Ranks(distributed.get_rank(), distributed.get_world_size())
+    elif launched():
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        try:
+            yield Ranks(distributed.get_rank(), distributed.get_world_size())
+        finally:
+            distributed.destroy_process_group()
+    else:
+        yield Ranks()
+
+
+def local_device(name: str) -> torch.device:
+    """The device of a name; `cuda` alone is, under torchrun, the one of this process."""
+    device = torch.device(name)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError("this torch has no CUDA device; leave --device away, or install a CUDA build of torch")
+    own = name == "cuda" and "LOCAL_RANK" in os.environ
+    return torch.device("cuda", int(os.environ["LOCAL_RANK"])) if own else device
+
+
+def _device() -> torch.device:
+    return torch.device("cuda" if distributed.get_backend() == "nccl" else "cpu")

@@ -1,0 +1,162 @@
+"""A trained model with everything needed to use it: map, classes, preprocessing."""
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from halfsure.engine.folder import FORMAT, Folder, RunError, write
+from halfsure.engine.inputs import Preprocessing
+from halfsure.engine.ranks import Ranks
+from halfsure.metrics import last_median
+from halfsure.nets import build
+from halfsure.simplex import Map, get_map, widen
+
+__all__ = ["Run", "load", "logits_of", "readings", "save_model"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained model, read through the map it was trained in."""
+
+    model: nn.Module
+    """The averaged weights, in evaluation mode."""
+    map: Map
+    classes: tuple[str, ...]
+    preprocessing: Preprocessing
+    metrics: list[dict[str, Any]]
+    """One entry an evaluation."""
+    config: dict[str, Any]
+    """What config.json holds: every setting, versions, and what the data was."""
+    path: Path | None = field(default=None)
+
+    def logits(self, samples: NDArray[Any], batch: int = 500) -> Tensor:
+        """Samples as they were stored for training, uint8 images or float rows → (n, classes)."""
+        return logits_of(self.model, samples, self.preprocessing, batch=batch)
+
+    def predict_proba(self, samples: NDArray[Any]) -> NDArray[np.float32]:
+        """Probabilities in the model's own map. → (n, classes)."""
+        probs: NDArray[np.float32] = self.map(self.logits(samples)).float().numpy()
+        return probs
+
+    def predict(self, samples: NDArray[Any]) -> list[str]:
+        """The best class of each sample, by its name."""
+        return [self.classes[index] for index in self.logits(samples).argmax(-1).tolist()]
+
+    def predict_set(self, samples: NDArray[Any]) -> list[tuple[str, ...]]:
+        """The candidate classes of each sample, those whose probability is not zero, the most likely first."""
+        probs = self.predict_proba(samples)
+        orders = np.argsort(-probs, axis=1, kind="stable")
+        return [tuple(self.classes[i] for i in order if row[i] > 0) for row, order in zip(probs, orders, strict=True)]
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run got to its last step."""
+        return bool(self.metrics) and self.metrics[-1]["step"] == self.config["config"]["steps"]
+
+    def readings(self) -> dict[str, float | None]:
+        """The test error in three honest ways: see `readings`."""
+        return readings(self.metrics, self.config["config"]["last"])
+
+
+def load(path: str | os.PathLike[str], model: nn.Module | None = None) -> Run:
+    """Open a run folder. A network of one's own has to be given again, its weights are replaced.
+
+    Examples:
+        >>> import halfsure
+        >>> halfsure.load("runs/nothing")
+        Traceback (most recent call last):
+        halfsure.engine.folder.RunError: there is no run in runs/nothing
+    """
+    folder = Folder(path)
+    config = folder.config
+    file = folder.path / "model.safetensors"
+    if config is None:
+        raise RunError(f"there is no run in {folder.path}")
+    if not file.is_file():
+        raise RunError(f"{folder.path} has no model yet: the run saved nothing before it ended; start it again")
+    weights, about = _read_model(file)
+    if model is None:
+        if about["net"] is None:
+            raise RunError(f"{folder.path} was trained with a network of one's own; give it: load(path, model=...)")
+        net = about["net"]
+        model = build(
+            net["name"],
+            tuple(about["preprocessing"]["shape"]),
+            len(about["classes"]),
+            norm=net["norm"],
+            dropout=net["dropout"],
+        )
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise RunError(
+            f"the network does not fit the weights in {file}: {str(error).splitlines()[-1].strip()}"
+        ) from None
+    model.eval().requires_grad_(False)
+    preprocessing = Preprocessing.from_json(about["preprocessing"])
+    classes = tuple(about["classes"])
+    return Run(model, get_map(about["map"]), classes, preprocessing, folder.metrics(), config, folder.path)
+
+
+def save_model(folder: Folder, model: nn.Module, about: dict[str, Any]) -> None:
+    """Write model.safetensors: weights and, as JSON beside them, what they mean."""
+    # Copies: tensors that share memory could not be stored.
+    weights = {name: value.detach().cpu().contiguous().clone() for name, value in model.state_dict().items()}
+    write(folder.path / "model.safetensors", save(weights, {"halfsure": json.dumps({"format": FORMAT, **about})}))
+
+
+def logits_of(
+    model: nn.Module,
+    samples: NDArray[Any],
+    preprocessing: Preprocessing,
+    *,
+    batch: int,
+    ranks: Ranks | None = None,
+) -> Tensor:
+    """Logits on the CPU, a batch at a time, the samples shared out over ranks. → (n, classes)."""
+    ranks = ranks or Ranks()
+    like = next(iter(model.parameters()))
+    mine = np.arange(ranks.rank, len(samples), ranks.size)
+    found = []
+    with torch.inference_mode():
+        for start in range(0, max(len(mine), 1), batch):
+            chosen = samples[mine[start : start + batch]]
+            found.append(widen(model(preprocessing(chosen).to(like.device, like.dtype))).float())
+        return ranks.gather(torch.cat(found), len(samples)).cpu()
+
+
+def readings(metrics: list[dict[str, Any]], k: int) -> dict[str, float | None]:
+    """The test error at the last evaluation, as the median of the last k, and where validation was best.
+
+    Never the best on test: that would be selected on the data it is judged by.
+    """
+    tested = [line for line in metrics if line.get("test")]
+    errors = [line["test"]["error"] for line in tested]
+    validated = [line for line in tested if line.get("val")]
+    best = min(validated, key=lambda line: (line["val"]["error"], -line["step"]), default=None)
+    return {
+        "last": errors[-1] if errors else None,
+        "median": last_median(errors, k),
+        "validated": best["test"]["error"] if best else None,
+    }
+
+
+def _read_model(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    try:
+        with safe_open(file, "pt") as opened:
+            about = json.loads((opened.metadata() or {}).get("halfsure", "null"))
+            weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dict
+    except (SafetensorError, ValueError, OSError) as error:
+        raise RunError(f"{file} cannot be read: {error}") from None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise RunError(f"{file} is not a model of this version of halfsure")
+    return weights, about

@@ -1,0 +1,153 @@
+"""The training loop: from a network and data to a run folder that can always be gone on with."""
+
+import copy
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from rich.console import Console
+from torch import nn
+
+from halfsure.algorithms import Algorithm, Objective
+from halfsure.data import Data
+from halfsure.engine.classes import class_settings
+from halfsure.engine.config import Config, parse_time
+from halfsure.engine.evaluate import Evaluator
+from halfsure.engine.folder import Folder, RunError
+from halfsure.engine.inputs import Preprocessing, Views, make_views
+from halfsure.engine.progress import Display
+from halfsure.engine.ranks import Ranks, local_device, ranks_for
+from halfsure.engine.record import Record
+from halfsure.engine.run import Run
+from halfsure.engine.signals import stop_signals
+from halfsure.engine.training import Training, seconds_a_step
+
+__all__ = ["StoppedError", "train"]
+
+
+class StoppedError(RunError):
+    """A signal asked the run to stop; what it did so far is saved."""
+
+    def __init__(self, message: str, signal: int) -> None:
+        super().__init__(message)
+        self.signal = signal
+
+
+def train(
+    model: nn.Module,
+    data: Data,
+    config: Config,
+    *,
+    folder: Folder | None = None,
+    about: dict[str, Any] | None = None,
+    views: Views | None = None,
+    console: Console | None = None,
+) -> Run:
+    """Train a network by a method. If the folder holds the same run already, go on where it stopped.
+
+    `about` is what the folder is to remember beside the config; `views` replace those the config describes. The network
+    is trained in place, the run that is returned holds its averaged copy.
+    """
+    device = local_device(config.device)
+    with _torch_settings(config), ranks_for(device) as ranks, Record(folder, ranks) as record:
+        algorithm = config.algorithm(**class_settings(data, config)).to(device)
+        preprocessing = Preprocessing.of(data, config.normalise)
+        views = views or make_views(data, preprocessing, config)
+        model = _prepare(model, data, preprocessing, config, device)
+        if config.time is not None:
+            steps = record.steps() or _steps_in(config, model, algorithm, data, views, ranks=ranks)
+            config = replace(config, steps=steps)
+        record.claim(data, config, about or {}, algorithm.map, preprocessing)
+        training = Training(model, algorithm, data, views, config, ranks=ranks)
+        evaluator = Evaluator(data, preprocessing, algorithm, config, ranks=ranks)
+        if state := record.resume():
+            training.restore(state)
+        else:
+            record.save(training.state(), training.average.model)
+        with Display(console if ranks.first else None, training.done, config.steps) as display:
+            display.notes(record.remarks)
+            _loop(training, evaluator, record, display)
+    path = None if folder is None else folder.path
+    averaged = training.average.model
+    return Run(averaged, algorithm.map, data.classes, preprocessing, record.metrics, record.config, path)
+
+
+def _loop(training: Training, evaluator: Evaluator, record: Record, display: Display) -> None:
+    config, ranks, averaged = training.config, training.ranks, training.average.model
+    saved = time.monotonic()
+    with stop_signals() as stop:
+        while training.done < config.steps:
+            terms = training.update()
+            display.step(training.done, terms)
+
+            evaluating = evaluator.due(training.done)
+            stopping = ranks.any(stop.signal is not None)
+            saving = evaluating or stopping or ranks.any(time.monotonic() - saved > 60 * config.save_minutes)
+            _check_finite(terms, training, record, weights=saving)
+            if evaluating:
+                line = training.line() | evaluator.line(training.done, averaged)
+                record.add(line)
+                display.evaluated(line)
+            if saving:
+                record.save(training.state(), averaged)
+                saved = time.monotonic()
+            if stopping and training.done < config.steps:
+                raise StoppedError(f"stopped after step {training.done:,}. {record.last_good()}", stop.signal or 15)
+
+
+def _prepare(
+    model: nn.Module, data: Data, preprocessing: Preprocessing, config: Config, device: torch.device
+) -> nn.Module:
+    """Move the network to where it trains, and see that it gives one logit a class."""
+    layout = torch.channels_last if config.channels_last and data.kind == "image" else torch.preserve_format
+    dtype = torch.float64 if config.precision == "float64" else torch.float32
+    model = model.to(device, dtype)
+    model.to(memory_format=layout)  # type: ignore[call-overload]  # torch's stubs leave it out
+    model.eval()
+    with torch.no_grad():
+        logits = model(preprocessing(data.train.samples[:2]).to(device, dtype))
+    if not isinstance(logits, torch.Tensor) or logits.shape[1:] != (len(data.classes),):
+        found = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+        raise RunError(
+            f"{data.name} has {len(data.classes)} classes, so for 2 samples the network must return logits "
+            f"(2, {len(data.classes)}); it returns {found}"
+        )
+    return model.train()
+
+
+def _steps_in(config: Config, model: nn.Module, algorithm: Algorithm, data: Data, views: Views, *, ranks: Ranks) -> int:
+    """How many steps fit into the time that was asked for, measured on copies; a tenth is left for evaluations."""
+    budget = parse_time(config.time or "")
+    trial = Training(copy.deepcopy(model), copy.deepcopy(algorithm), data, views, config, ranks=ranks)
+    return max(1, int(0.9 * budget / seconds_a_step(trial, at_most=min(5.0, 0.05 * budget))))
+
+
+def _check_finite(terms: Objective, training: Training, record: Record, *, weights: bool) -> None:
+    """End a run that has lost its numbers before anything of it is saved."""
+    named = {name: getattr(terms, name) for name in ("supervised", "consistency", "distillation", "total")}
+    bad = [f"the {name} loss" for name, value in named.items() if not math.isfinite(value.detach())]
+    if weights:
+        bad += [f"the weight {n}" for n, value in training.model.named_parameters() if not bool(value.isfinite().all())]
+    if bad:
+        raise RunError(
+            f"{bad[0]} became infinite or NaN in step {training.done:,} of {training.config.method}: lower the "
+            f"learning rate, clip gradients, or look for such values in the data. {record.last_good()}"
+        )
+
+
+@contextmanager
+def _torch_settings(config: Config) -> Iterator[None]:
+    """Threads, determinism and the random state of torch, given back afterwards as they were."""
+    threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    with torch.random.fork_rng():
+        try:
+            torch.set_num_threads(config.threads or threads)
+            torch.use_deterministic_algorithms(config.deterministic or strict)
+            yield
+        finally:
+            torch.set_num_threads(threads)
+            torch.use_deterministic_algorithms(strict)

@@ -1,0 +1,107 @@
+"""Everything that changes while a run trains, and the one step that changes it."""
+
+import time
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.utils import clip_grad_norm_
+
+from halfsure.algorithms import Algorithm, Objective, objective, ramp
+from halfsure.data import Data
+from halfsure.engine.config import Config
+from halfsure.engine.inputs import Feed, Views
+from halfsure.engine.optim import Average, make_optimizer, rate
+from halfsure.engine.ranks import Ranks
+from halfsure.engine.window import Window
+from halfsure.views._draws import base_key
+
+__all__ = ["Training", "seconds_a_step"]
+
+DROPOUT = 5  # tells this randomness from that of the views
+
+
+class Training:
+    """Model, averaged model, optimiser, streams: what a checkpoint holds."""
+
+    def __init__(
+        self, model: nn.Module, algorithm: Algorithm, data: Data, views: Views, config: Config, *, ranks: Ranks
+    ) -> None:
+        self.model, self.algorithm, self.config, self.ranks = model, algorithm, config, ranks
+        self.device = next(model.parameters()).device
+        self.feed = Feed(data, views, algorithm.views, config, ranks=ranks, device=self.device)
+        self.average = Average(model, config.ema)
+        self.optimizer = make_optimizer(model, config)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=config.precision == "fp16")
+        self.window = Window()
+        self.done, self.seconds = 0, 0.0
+        self._shared = ranks.wrap(model, self.device)
+        if config.compile:
+            model.compile()
+
+    def update(self) -> Objective:
+        """One step: a batch, its losses, their gradient, new weights."""
+        config, step, began = self.config, self.done, time.monotonic()
+        # What a network draws by itself, dropout, follows from seed, step and rank: nothing has to be remembered.
+        torch.manual_seed(int(base_key(DROPOUT, config.seed, self.ranks.rank, step)))
+        batch = self.feed.next(step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate(config, step)
+        half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(config.precision)
+        with torch.autocast(self.device.type, half, enabled=half is not None):
+            losses = self.algorithm.step(self._shared, batch)
+        ramped = ramp(step / config.steps, config.ramp, config.ramp_shape)
+        terms = objective(losses, self.algorithm, ramped, self.ranks.mean)
+        self.optimizer.zero_grad()
+        self.scaler.scale(terms.total).backward()
+        if config.clip is not None:
+            self.scaler.unscale_(self.optimizer)
+            clip_grad_norm_(self.model.parameters(), config.clip)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.average.update(self.model, step)
+        self.window.add(terms, losses)
+        self.done += 1
+        self.seconds += time.monotonic() - began
+        return terms
+
+    def line(self) -> dict[str, Any]:
+        """What metrics.jsonl tells of training itself, over the steps since the last line."""
+        return {"step": self.done, "seconds": round(self.seconds, 3), "train": self.window.means(self.ranks)}
+
+    def state(self) -> dict[str, Any]:
+        """All that a later process needs to go on with the same bits, as tensors and plain values."""
+        return {
+            "step": self.done,
+            "seconds": self.seconds,
+            "streams": self.feed.streams.state(),
+            "window": self.window.state(),
+            **{name: part.state_dict() for name, part in self._parts().items()},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.done, self.seconds = state["step"], state["seconds"]
+        self.feed.streams.restore(state["streams"])
+        self.window.restore(state["window"])
+        for name, part in self._parts().items():
+            part.load_state_dict(state[name])
+
+    def _parts(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "average": self.average.model,
+            "optimizer": self.optimizer,
+            "algorithm": self.algorithm,
+            "scaler": self.scaler,
+        }
+
+
+def seconds_a_step(training: Training, at_most: float) -> float:
+    """Measure how long a step takes."""
+    for _ in range(2):  # the first ones compile and allocate
+        training.update()
+    training.seconds, first = 0.0, training.done
+    while not training.ranks.any(training.seconds > at_most) or training.done < first + 3:
+        training.update()
+    return training.ranks.same(training.seconds / (training.done - first))

@@ -1,0 +1,16 @@
+"""Networks: images (n, channels, height, width) or rows (n, features) → logits (n, classes).
+
+    model = build("wrn-28-2", shape=(32, 32, 3), classes=10)
+    decayed, spared = kernels_and_rest(model)
+
+`NAMES` lists what `build` understands. Weights are drawn from torch's global generator, which nothing here seeds.
+"""
+
+from halfsure.nets.build import NAMES, build
+from halfsure.nets.cnn13 import CNN13
+from halfsure.nets.conv7 import Conv7
+from halfsure.nets.layers import Norm, frozen_statistics, kernels_and_rest
+from halfsure.nets.mlp import MLP
+from halfsure.nets.wrn import WideResNet
+
+__all__ = ["CNN13", "MLP", "NAMES", "Conv7", "Norm", "WideResNet", "build", "frozen_statistics", "kernels_and_rest"]

@@ -1,0 +1,74 @@
+"""A 7-layer network for small grey images, our own: the literature names such a one for MNIST, but describes none."""
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from halfsure.nets.layers import SLOPE, Norm, check_images, check_whole, conv, he, norm_layer, pooled
+
+__all__ = ["Conv7"]
+
+LATE_WIDTH = 128
+HALVES_FROM = 16
+
+
+class Conv7(nn.Module):
+    """Six 3×3 convolutions and a dense layer. (n, channels, height, width) → (n, classes).
+
+    At width 64 the convolutions have 64, 64, 128, 128, 128, 128 channels, at width 16 they have 16, 16, 32, 32, 64, 64.
+    The fourth has stride 2, and so has the second for images of 16 pixels a side or more. Each is followed by norm and
+    activation, the last by the global average.
+
+    Args:
+        channels: of the images.
+        classes: logits to return.
+        width: channels of the first two convolutions.
+        norm: after each convolution. VAT works better without.
+
+    Examples:
+        >>> import torch
+        >>> from halfsure.nets import Conv7
+        >>> model = Conv7(1, classes=10, width=16, norm="none")
+        >>> model(torch.rand(2, 1, 28, 28)).shape
+        torch.Size([2, 10])
+    """
+
+    smallest: ClassVar[int] = 8
+    """Pixels a side that an image must have."""
+
+    def __init__(self, channels: int, classes: int, width: int = 64, norm: Norm = "batch") -> None:
+        super().__init__()
+        self.channels = check_whole("channels", channels, 1)
+        check_whole("classes", classes, 2)
+        w = check_whole("width", width, 1)
+        late = max(2 * w, min(4 * w, LATE_WIDTH))
+        convs = [
+            conv(channels, w, 3, norm),
+            _Halving(w, w, 3, stride=2, padding=1, bias=norm == "none"),
+            conv(w, 2 * w, 3, norm),
+            conv(2 * w, 2 * w, 3, norm, stride=2),
+            conv(2 * w, late, 3, norm),
+            conv(late, late, 3, norm),
+        ]
+        layers: list[nn.Module] = []
+        for layer in convs:
+            he(layer)
+            layers += [layer, norm_layer(norm, layer.out_channels), nn.LeakyReLU(SLOPE)]
+        self.features = nn.Sequential(*layers)
+        self.head = nn.Linear(late, classes)
+        he(self.head, slope=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images → logits. (n, channels, height, width) → (n, classes)."""
+        check_images(x, self.channels, self.smallest)
+        logits: Tensor = self.head(pooled(self.features(x)))
+        return logits
+
+
+class _Halving(nn.Conv2d):
+    """A convolution whose stride holds only for images that can spare the pixels."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        stride = self.stride if min(input.shape[-2:]) >= HALVES_FROM else 1
+        return F.conv2d(input, self.weight, self.bias, stride, self.padding)

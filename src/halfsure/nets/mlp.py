@@ -1,0 +1,67 @@
+"""The multilayer perceptron."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from halfsure._checks import check_number
+from halfsure.nets.layers import SLOPE, Norm, check_whole, he, norm_layer
+
+__all__ = ["MLP"]
+
+
+class MLP(nn.Module):
+    """Dense layers. (n, features) → (n, classes), or images (n, channels, height, width) of as many values.
+
+    Each hidden layer is followed by norm, activation and dropout.
+
+    Args:
+        features: of a row, or values of an image.
+        classes: logits to return.
+        hidden: sizes of the hidden layers; () gives a linear model.
+        norm: after each hidden layer.
+        dropout: probability to drop a hidden value.
+
+    Examples:
+        >>> import torch
+        >>> from halfsure.nets import MLP
+        >>> MLP(784, classes=10, hidden=(1200, 1200))(torch.rand(2, 1, 28, 28)).shape
+        torch.Size([2, 10])
+    """
+
+    def __init__(
+        self,
+        features: int,
+        classes: int,
+        hidden: Sequence[int] = (256, 256),
+        norm: Norm = "none",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.features = check_whole("features", features, 1)
+        check_whole("classes", classes, 2)
+        rate = check_number("dropout", dropout, 0, 0.99, why="more would leave nothing")
+        layers: list[nn.Module] = []
+        inputs = features
+        for outputs in hidden:
+            dense = nn.Linear(inputs, check_whole("each hidden size", outputs, 1), bias=norm == "none")
+            he(dense)
+            # A group of one feature would be normalised to zero, a group of two to its sign.
+            normed = norm_layer(norm, outputs, rows=True, per_group=8)
+            layers += [dense, normed, nn.LeakyReLU(SLOPE), nn.Dropout(rate)]
+            inputs = outputs
+        self.hidden = nn.Sequential(*layers)
+        self.head = nn.Linear(inputs, classes)
+        he(self.head, slope=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Rows or images → logits. (n, features) or (n, channels, height, width) → (n, classes)."""
+        if x.ndim < 2 or x.shape[1:].numel() != self.features:
+            raise ValueError(
+                f"samples must have {self.features} values each, as rows (n, {self.features}) or images "
+                f"(n, channels, height, width), got {tuple(x.shape)}; build the network for this shape instead"
+            )
+        if not x.is_floating_point():
+            raise ValueError(f"samples must be floating point, got {x.dtype}; convert them with .float()")
+        logits: Tensor = self.head(self.hidden(x.flatten(1)))
+        return logits
