@@ -402,7 +402,7 @@ def test_a_power_that_would_flatten_is_refused(r: Any) -> None:
         (lambda: MinEntropy(map=[1]), r"a map is softmax, sparsemax"),  # type: ignore[arg-type]
         (lambda: PseudoLabel(1.01), r"threshold must be a finite number from 0 to 1, got 1.01"),
         (lambda: NegativeSampling(NAN), r"threshold must be a finite number from 0 to 1, got nan"),
-        (lambda: TopM(0), r"m must be a finite number of at least 1"),
+        (lambda: TopM(0), r"m must be a whole number of at least 1"),
         (lambda: TopM(2.5), r"m must be a whole number"),  # type: ignore[arg-type]
         (lambda: TopM(4)(torch.ones(2, 3)), r"keeps 4 classes, but there are only 3"),
         (lambda: MinEntropy(map="sparsemin"), r"a map is softmax, sparsemax or entmax"),

@@ -428,9 +428,9 @@ def test_other_mistakes_are_refused_in_words() -> None:
         score(z, [0, 1], SOFTMAX)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"logits must be \(batch, classes\)"):
         score(z[0], y, SOFTMAX)
-    with pytest.raises(ValueError, match="bins must be a finite number of at least 1, got 0"):
+    with pytest.raises(ValueError, match="bins must be a whole number of at least 1, got 0"):
         score(z, y, SOFTMAX, bins=0)
-    with pytest.raises(ValueError, match=r"bins must be a whole number, got 2\.5"):
+    with pytest.raises(ValueError, match=r"bins must be a whole number of at least 1, got 2\.5"):
         score(z, y, SOFTMAX, bins=2.5)  # type: ignore[arg-type]
 
 
@@ -590,7 +590,7 @@ def test_last_median_skips_gaps_and_refuses_nonsense() -> None:
     assert last_median([None], k=3) is None
     with pytest.raises(ValueError, match="the last 2 values must be finite"):
         last_median([NAN, 1.0], k=2)
-    with pytest.raises(ValueError, match="k must be a finite number of at least 1, got 0"):
+    with pytest.raises(ValueError, match="k must be a whole number of at least 1, got 0"):
         last_median([1.0], k=0)
 
 

@@ -1,8 +1,7 @@
 """Semi-supervised classification that knows when it is unsure: ADaptive Sharpening and its rivals."""
 
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from halfsure.distill import (
     ADS,
@@ -19,6 +18,8 @@ from halfsure.simplex import Map, entmax, softmax, sparsemax, sparsemax_loss
 
 if TYPE_CHECKING:
     from halfsure import theory
+    from halfsure.engine import Run, fit, load
+    from halfsure.methods import method
 
 __version__ = "0.1.0"
 
@@ -28,11 +29,15 @@ __all__ = [
     "MinEntropy",
     "NegativeSampling",
     "PseudoLabel",
+    "Run",
     "Sharpening",
     "Target",
     "TopM",
     "ads_loss",
     "entmax",
+    "fit",
+    "load",
+    "method",
     "sharpen",
     "softmax",
     "sparsemax",
@@ -40,10 +45,19 @@ __all__ = [
     "theory",
 ]
 
-LOADED_WHEN_USED = {"theory"}
+# The heavier parts, loaded when they are first used: name → module, and whether the name is something in it.
+LOADED_WHEN_USED = {
+    "theory": ("theory", False),
+    "Run": ("engine", True),
+    "fit": ("engine", True),
+    "load": ("engine", True),
+    "method": ("methods", True),
+}
 
 
-def __getattr__(name: str) -> ModuleType:
-    if name in LOADED_WHEN_USED:
-        return import_module(f"halfsure.{name}")
-    raise AttributeError(f"module 'halfsure' has no attribute {name!r}")
+def __getattr__(name: str) -> Any:
+    if name not in LOADED_WHEN_USED:
+        raise AttributeError(f"module 'halfsure' has no attribute {name!r}")
+    place, inside = LOADED_WHEN_USED[name]
+    module = import_module(f"halfsure.{place}")
+    return getattr(module, name) if inside else module

@@ -1,12 +1,13 @@
 """What the functions of this package accept: every refusal, in words, in one place."""
 
 import math
-from typing import SupportsFloat
+from operator import index
+from typing import SupportsFloat, SupportsIndex
 
 import torch
 from torch import Tensor
 
-__all__ = ["check_labels", "check_logits", "check_number", "check_probs", "check_real"]
+__all__ = ["check_count", "check_labels", "check_logits", "check_number", "check_probs", "check_real"]
 
 # How far a row's sum may be from 1 before it is taken for a mistake: wide enough for rows that were computed, mixed or
 # averaged in half precision, whatever type they have now.
@@ -19,13 +20,24 @@ def check_number(
     """Return a setting as a float, or say which range it has to lie in."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if at_least <= number <= at_most and number < math.inf:
         return number
     # Put together only here: a compiler that traces a setting cannot trace its text.
     wanted = f"from {at_least:g} to {at_most:g}" if at_most < math.inf else f"of at least {at_least:g}"
     raise ValueError(f"{name} must be a finite number {wanted}, got {value!r}" + (f"; {why}" if why else ""))
+
+
+def check_count(name: str, value: SupportsIndex, at_least: int = 0) -> int:
+    """Return a whole number as an int, or say that it is none or too small."""
+    try:
+        number = -1 if isinstance(value, bool) else index(value)
+    except TypeError:
+        number = -1
+    if not at_least <= number < 2**63:
+        raise ValueError(f"{name} must be a whole number of at least {at_least}, got {value!r}")
+    return number
 
 
 def check_real(name: str, values: Tensor, dim: int = -1) -> None:

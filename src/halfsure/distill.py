@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from halfsure._checks import check_logits, check_number, check_probs
+from halfsure._checks import check_count, check_logits, check_number, check_probs
 from halfsure.simplex import SOFTMAX, SPARSEMAX, Map, fenchel_young, get_map, narrow, negative_shannon, widen
 
 __all__ = [
@@ -245,9 +245,7 @@ class TopM(Sharpening):
     def __init__(self, m: int, r: float = 2.0, map: Map | str = SOFTMAX) -> None:
         super().__init__(map=map)
         self.r = check_number("r", r, 1, why=FLATTENS)
-        self.m = int(check_number("m", m, 1))
-        if self.m != m:
-            raise ValueError(f"m must be a whole number of classes, got {m!r}")
+        self.m = check_count("m", m, 1)
 
     def _losses(self, logits: Tensor) -> Tensor:
         return super()._losses(self._leaders(logits))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from halfsure._checks import check_logits, check_number, check_real
+from halfsure._checks import check_count, check_logits, check_number, check_real
 from halfsure.distill import Target
 from halfsure.simplex import SOFTMAX, SPARSEMAX, Map, fenchel_young
 
@@ -76,7 +76,7 @@ def score(logits: Tensor, labels: Tensor, map: Map, *, bins: int = 15) -> dict[s
     """
     check_logits(logits)
     _check_labels(labels, *logits.shape)
-    bins = _whole("bins", bins)
+    bins = check_count("bins", bins, 1)
     _refuse_rows("rows of logits", ~logits.isfinite().all(-1), "the model has diverged, or classes are masked by −inf")
 
     n, classes = logits.shape
@@ -233,7 +233,7 @@ def last_median(values: Sequence[float | None], k: int) -> float | None:
         >>> last_median([0.9, 0.2, None, 0.4, 0.3], k=3)
         0.3
     """
-    present = [float(value) for value in values if value is not None][-_whole("k", k) :]
+    present = [float(value) for value in values if value is not None][-check_count("k", k, 1) :]
     if not all(map(math.isfinite, present)):
         raise ValueError(f"the last {k} values must be finite to have a median, got {present}; put None for a gap")
     return statistics.median(present) if present else None
@@ -324,12 +324,6 @@ def _share(part: int, whole: int) -> float | None:
 
 def _shares(parts: list[int], wholes: list[int]) -> list[float | None]:
     return [_share(part, whole) for part, whole in zip(parts, wholes, strict=True)]
-
-
-def _whole(name: str, value: int) -> int:
-    if check_number(name, value, 1) != int(value):
-        raise ValueError(f"{name} must be a whole number, got {value!r}")
-    return int(value)
 
 
 def _check_labels(labels: Tensor, batch: int, classes: int) -> None:

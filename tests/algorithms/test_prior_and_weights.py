@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from halfsure.algorithms import FixMatch, Supervised
 from halfsure.algorithms.prior import Prior
 from halfsure.distill import ADS, PseudoLabel
-from halfsure.method import method
+from halfsure.methods import method
 from halfsure.simplex import get_map
 from tests import reference
 from tests.algorithms.test_steps import assert_equals_twin, batch_for, numbers_of

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from halfsure.algorithms import VAT, Batch
-from halfsure.method import method
+from halfsure.methods import method
 from tests.algorithms.twins import CLASSES, NUMBERS, Twin, make_batch, make_module, read_net
 
 MOMENTUM = 0.3

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from halfsure.algorithms import Algorithm, Batch, Losses
-from halfsure.method import catalogue, method, parse
+from halfsure.methods import catalogue, method, parse
 from tests.algorithms.twins import ALPHAS, NUMBERS, Terms, Twin, make_batch, make_module, mean, read_net, slope
 
 WEIGHTS = (0.7, 0.3)

@@ -37,12 +37,12 @@ def normal(*shape: int, seed: int = 1, dtype: torch.dtype = torch.float64) -> Te
 
 def direction(vat: VAT, model: nn.Module, samples: Tensor, start: Tensor) -> Tensor:
     clean: Tensor = model(samples).detach()
-    found: Tensor = vat.direction(model, samples, clean, start)
-    return found
+    return vat.direction(model, samples, clean, start)
 
 
 def lengths(vectors: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(vectors.flatten(1), dim=1)
+    found: Tensor = torch.linalg.vector_norm(vectors.flatten(1), dim=1)
+    return found
 
 
 # Which direction
@@ -175,7 +175,7 @@ class WatchedProduct(torch.autograd.Function):
 
 
 class Watched(nn.Module):
-    """A linear model by the watched product; it can be told to fail on a later pass."""
+    """A linear model by the watched product; every pass draws a number, and one can be told to fail."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -188,6 +188,7 @@ class Watched(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         self.passes += 1
+        torch.rand(())
         self.seen.append(self.weight.requires_grad)
         if self.passes == self.fail_on:
             raise RuntimeError("out of memory")
@@ -220,11 +221,16 @@ def test_everything_is_put_back_after_an_exception(fail_on: int) -> None:
     """Passes: 1 clean, 2 and 3 power steps, 4 perturbed."""
     model, batch = Watched(), make_batch(views=1)
     model.fail_on = fail_on
+    torch.manual_seed(5)
+    torch.rand(())
+    after_one_pass = torch.get_rng_state()
+    torch.manual_seed(5)
     with watching(), pytest.raises(RuntimeError, match="out of memory"):
         VAT(power_steps=2).step(model, batch)
     assert (model.weight.requires_grad, model.fixed.requires_grad) == (True, False)
     assert model.norm.track_running_stats
     assert model.norm.training
+    assert torch.equal(torch.get_rng_state(), after_one_pass)
 
 
 # Where the random start comes from

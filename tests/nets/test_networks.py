@@ -115,13 +115,17 @@ def test_logits_have_one_row_an_image(side: int, channels: int) -> None:
         assert logits.isfinite().all()
 
 
-@pytest.mark.parametrize(("side", "sides"), [(8, [8, 8, 8, 4, 4, 4]), (15, [15, 15, 15, 8, 8, 8])])
-def test_conv7_spares_small_images(side: int, sides: list[int]) -> None:
-    assert conv_sides(Conv7(1, 3, width=4), side) == sides
-
-
-@pytest.mark.parametrize(("side", "sides"), [(16, [16, 8, 8, 4, 4, 4]), (28, [28, 14, 14, 7, 7, 7])])
-def test_conv7_halves_larger_images_twice(side: int, sides: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("side", "sides"),
+    [
+        (8, [8, 8, 4, 4, 4, 4]),
+        (15, [15, 15, 8, 8, 4, 4]),
+        (16, [8, 8, 4, 4, 4, 4]),
+        (28, [14, 14, 7, 7, 4, 4]),
+        (96, [48, 48, 24, 24, 12, 12]),
+    ],
+)
+def test_conv7_halves_images_as_long_as_there_is_something_to_halve(side: int, sides: list[int]) -> None:
     assert conv_sides(Conv7(1, 3, width=4), side) == sides
 
 

@@ -106,9 +106,10 @@ class Algorithm(nn.Module):
         self.weight = check_number("weight", weight, 0)
         self.distill_weight = check_number("distill_weight", distill_weight, 0)
         self.class_weight: Tensor | None
-        weights = (
-            None if class_weight is None else torch.tensor([check_number("a class weight", w, 0) for w in class_weight])
-        )
+        weights = None
+        if class_weight is not None:
+            checked = [check_number("a class weight", value, 0) for value in class_weight]
+            weights = torch.tensor(checked, dtype=torch.float64)
         self.register_buffer("class_weight", weights, persistent=False)
 
     def step(self, model: nn.Module, batch: Batch) -> Losses:
@@ -120,6 +121,8 @@ class Algorithm(nn.Module):
         losses = self.map.loss(logits, targets)
         if self.class_weight is None:
             return losses
+        if len(self.class_weight) != logits.shape[-1]:
+            raise ValueError(f"there are {len(self.class_weight)} class weights, but {logits.shape[-1]} classes")
         weight = self.class_weight.to(losses.dtype)
         return losses * (weight[targets] if targets.ndim == 1 else targets @ weight)
 
@@ -129,7 +132,7 @@ class Algorithm(nn.Module):
         for strategy in self.added:
             losses = strategy.losses(logits)
             total = total + losses
-            acted[f"{type(strategy).__name__} acts"] = (losses.detach() > 0).to(losses.dtype)
+            acted[f"{strategy} acts"] = (losses.detach() > 0).to(losses.dtype)
         return total, acted
 
     def audit(self, logits: Tensor) -> Target:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from halfsure._checks import check_number
+from halfsure._checks import check_count, check_number
 from halfsure.algorithms.base import Batch, Losses, TargetedAlgorithm, ViewName, acts
 from halfsure.algorithms.distances import distance as find_distance
 from halfsure.distill import PseudoLabel, Sharpening, Strategy
@@ -46,7 +46,7 @@ class MixMatch(TargetedAlgorithm):
             )
         self.mixup = check_number("mixup", mixup, 1e-3)
         """Both parameters of the Beta distribution that mixing weights are drawn from."""
-        self.copies = int(check_number("copies", copies, 1))
+        self.copies = check_count("copies", copies, 1)
         """How many weak views a guess is made from."""
         self.views = tuple[ViewName, ...](["weak"] * self.copies)
         # Its own squared distance has next to no gradient where a sparse prediction is wrong and sure.

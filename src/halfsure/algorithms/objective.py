@@ -37,8 +37,10 @@ def objective(losses: Losses, algorithm: Algorithm, ramped: float, mean: Callabl
 
 
 def ramp(progress: float, length: float, shape: Ramp = "linear") -> float:
-    """How much of α and β counts at this part of the run, rising from 0 to 1 over `length` of it."""
+    """How much of α and β counts at this part of the run: rising to 1 over `length` of it, from 0 or from exp(−5)."""
     if progress >= length:
         return 1.0
+    if shape not in ("linear", "exp"):
+        raise ValueError(f"a ramp is linear or exp, got {shape!r}")
     done = progress / length
     return done if shape == "linear" else math.exp(-5 * (1 - done) ** 2)

@@ -19,7 +19,8 @@ class Prior(nn.Module):
 
     def __init__(self, prior: Sequence[float], momentum: float = 0.99) -> None:
         super().__init__()
-        shares = torch.tensor([check_number("a class share of the prior", share, 1e-6) for share in prior])
+        given = [check_number("a class share of the prior", share, 1e-6) for share in prior]
+        shares = torch.tensor(given, dtype=torch.float64)  # in a float64 run no digit is lost
         self.momentum = check_number("momentum", momentum, 0, 1)
         self.prior: Tensor
         self.running: Tensor
@@ -34,6 +35,7 @@ class Prior(nn.Module):
         sums = torch.cat([probs.sum(0), probs.new_tensor([len(probs)])])
         if distributed.is_available() and distributed.is_initialized():
             distributed.all_reduce(sums)
-        self.running.lerp_((sums[:-1] / sums[-1]).to(self.running), 1 - self.momentum)
+        if sums[-1] > 0:
+            self.running.lerp_((sums[:-1] / sums[-1]).to(self.running), 1 - self.momentum)
         scaled = probs * (self.prior / self.running.clamp(min=1e-6)).to(probs)
         return scaled / scaled.sum(-1, keepdim=True)

@@ -1,12 +1,13 @@
 """Virtual Adversarial Training (Miyato et al., 2018): the prediction should not change where it changes most easily."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from halfsure._checks import check_number
+from halfsure._checks import check_count, check_number
 from halfsure.algorithms.base import Algorithm, Batch, Losses, Replay, constant_weights
 from halfsure.algorithms.distances import distance as find_distance
 from halfsure.distill import Strategy
@@ -43,7 +44,7 @@ class VAT(Algorithm):
         """How far samples are moved, in the L2 norm of the model's inputs."""
         self.xi = check_number("xi", xi, 1e-8)
         """How far to step for a finite difference, in the same units."""
-        self.power_steps = int(check_number("power_steps", power_steps, 0))
+        self.power_steps = check_count("power_steps", power_steps)
         self.distance = find_distance(distance)
 
     def step(self, model: nn.Module, batch: Batch) -> Losses:
@@ -53,9 +54,9 @@ class VAT(Algorithm):
         start = [batch.draws.normal("labeled", batch.labeled), batch.draws.normal("unlabeled", unlabeled)]
         replay = Replay(samples.device)
         clean = widen(model(samples))
-        with replay(), frozen_statistics(model):
-            worst = self.direction(model, samples, clean.detach(), torch.cat(start))
-        with replay(), frozen_statistics(model):
+        with frozen_statistics(model):
+            worst = self.direction(model, samples, clean.detach(), torch.cat(start), replay)
+        with frozen_statistics(model), replay():
             perturbed = widen(model(samples + self.epsilon * worst))
         labeled_logits, unlabeled_logits = clean.split([len(batch.labeled), len(unlabeled)])
         distillation, acted = self.distil(unlabeled_logits)
@@ -66,7 +67,14 @@ class VAT(Algorithm):
             diagnostics=acted,
         )
 
-    def direction(self, model: nn.Module, samples: Tensor, clean: Tensor, start: Tensor) -> Tensor:
+    def direction(
+        self,
+        model: nn.Module,
+        samples: Tensor,
+        clean: Tensor,
+        start: Tensor,
+        replay: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> Tensor:
         """The unit vectors along which predictions change most, by power iteration. (n, …) → (n, …).
 
         Always by the softmax KL: through sparsemax the gradient is exactly zero for every sample that is sure. And
@@ -76,7 +84,8 @@ class VAT(Algorithm):
         worst = unit(start)
         for _ in range(self.power_steps):
             moved = worst.detach().requires_grad_()
-            with constant_weights(model) as bare, torch.autocast(samples.device.type, enabled=False):
+            full = torch.autocast(samples.device.type, enabled=False)
+            with constant_weights(model) as bare, replay(), full, torch.enable_grad():
                 logits = widen(bare(samples + self.xi * moved))
                 change = fenchel_young(SOFTMAX, logits, SOFTMAX(logits), probs).sum()
                 (gradient,) = torch.autograd.grad(change, moved)

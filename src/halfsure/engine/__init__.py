@@ -1,7 +1,7 @@
 """Losses → updates → a run folder: the training loop and everything that keeps its work safe."""
 
 from halfsure.engine.config import Config, DataConfig
-from halfsure.engine.fit import fit, go_on, open_data, start
+from halfsure.engine.entry import fit, go_on, open_data, start
 from halfsure.engine.folder import Folder, RunError
 from halfsure.engine.presets import PRESETS, preset
 from halfsure.engine.run import Run, load

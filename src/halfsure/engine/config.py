@@ -4,10 +4,10 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-from halfsure._checks import check_number
+from halfsure._checks import check_count, check_number
 from halfsure.algorithms import Algorithm
 from halfsure.algorithms.distances import DISTANCES
-from halfsure.method import method
+from halfsure.methods import method
 from halfsure.nets import Norm
 
 __all__ = ["Config", "DataConfig", "parse_time"]
@@ -168,9 +168,9 @@ class Config:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "unlabeled_batch", "evaluations", "last", "eval_batch"):
-            _check_count(name, getattr(self, name), 1)
+            check_count(name, getattr(self, name), 1)
         for name in ("seed", "shift", "ops", "cutout", "unlabeled_sample", "test_sample"):
-            _check_count(name, getattr(self, name), 0)
+            check_count(name, getattr(self, name), 0)
         for name in ("lr", "momentum", "weight_decay", "weak_noise", "strong_noise", "save_minutes"):
             check_number(name, getattr(self, name), 0)
         for name in ("warmup", "ramp", "strong_swap"):
@@ -220,11 +220,6 @@ def parse_time(text: str) -> float:
     if match is None or float(match[1]) == 0:
         raise ValueError(f"a time is a number with s, m, h or d, such as 90s or 5m, got {text!r}")
     return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
-
-
-def _check_count(name: str, value: Any, at_least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
-        raise ValueError(f"{name} must be a whole number of at least {at_least}, got {value!r}")
 
 
 def _check_choice(name: str, value: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from halfsure.data import Data
 from halfsure.engine.config import Config
-from halfsure.method import parse
+from halfsure.methods import parse
 
 __all__ = ["PRESETS", "preset"]
 

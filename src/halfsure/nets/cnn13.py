@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from halfsure._checks import check_number
-from halfsure.nets.layers import SLOPE, Norm, check_images, check_whole, conv, norm_layer, pooled
+from halfsure._checks import check_count, check_number
+from halfsure.nets.layers import SLOPE, Norm, check_images, conv, norm_layer, pooled
 
 __all__ = ["CNN13"]
 
@@ -39,9 +39,9 @@ class CNN13(nn.Module):
         self, channels: int, classes: int, width: int = 128, norm: Norm = "batch", dropout: float = 0.5
     ) -> None:
         super().__init__()
-        self.channels = check_whole("channels", channels, 1)
-        check_whole("classes", classes, 2)
-        w = check_whole("width", width, 1)
+        self.channels = check_count("channels", channels, 1)
+        check_count("classes", classes, 2)
+        w = check_count("width", width, 1)
         rate = check_number("dropout", dropout, 0, 0.99, why="more would leave nothing")
         self.features = nn.Sequential(
             *_layer(channels, w, norm),

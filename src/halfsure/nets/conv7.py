@@ -5,20 +5,20 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from halfsure.nets.layers import SLOPE, Norm, check_images, check_whole, conv, he, norm_layer, pooled
+from halfsure._checks import check_count
+from halfsure.nets.layers import SLOPE, Norm, check_images, conv, he, norm_layer, pooled
 
 __all__ = ["Conv7"]
 
 LATE_WIDTH = 128
-HALVES_FROM = 16
 
 
 class Conv7(nn.Module):
     """Six 3×3 convolutions and a dense layer. (n, channels, height, width) → (n, classes).
 
     At width 64 the convolutions have 64, 64, 128, 128, 128, 128 channels, at width 16 they have 16, 16, 32, 32, 64, 64.
-    The fourth has stride 2, and so has the second for images of 16 pixels a side or more. Each is followed by norm and
-    activation, the last by the global average.
+    The first, third and fifth halve the image, as long as there is something to halve: 28×28 becomes 14×14, 7×7, 4×4,
+    and 8×8 becomes 4×4. Each is followed by norm and activation, the last by the global average.
 
     Args:
         channels: of the images.
@@ -39,16 +39,16 @@ class Conv7(nn.Module):
 
     def __init__(self, channels: int, classes: int, width: int = 64, norm: Norm = "batch") -> None:
         super().__init__()
-        self.channels = check_whole("channels", channels, 1)
-        check_whole("classes", classes, 2)
-        w = check_whole("width", width, 1)
+        self.channels = check_count("channels", channels, 1)
+        check_count("classes", classes, 2)
+        w = check_count("width", width, 1)
         late = max(2 * w, min(4 * w, LATE_WIDTH))
         convs = [
-            conv(channels, w, 3, norm),
-            _Halving(w, w, 3, stride=2, padding=1, bias=norm == "none"),
-            conv(w, 2 * w, 3, norm),
-            conv(2 * w, 2 * w, 3, norm, stride=2),
-            conv(2 * w, late, 3, norm),
+            _Halving(channels, w, norm, smallest=16),
+            conv(w, w, 3, norm),
+            _Halving(w, 2 * w, norm, smallest=8),
+            conv(2 * w, 2 * w, 3, norm),
+            _Halving(2 * w, late, norm, smallest=7),
             conv(late, late, 3, norm),
         ]
         layers: list[nn.Module] = []
@@ -67,8 +67,12 @@ class Conv7(nn.Module):
 
 
 class _Halving(nn.Conv2d):
-    """A convolution whose stride holds only for images that can spare the pixels."""
+    """A convolution of stride 2 for images of at least so many pixels a side, else of stride 1."""
+
+    def __init__(self, inputs: int, outputs: int, norm: Norm, *, smallest: int) -> None:
+        super().__init__(inputs, outputs, 3, stride=2, padding=1, bias=norm == "none")
+        self.smallest = smallest
 
     def forward(self, input: Tensor) -> Tensor:
-        stride = self.stride if min(input.shape[-2:]) >= HALVES_FROM else 1
+        stride = self.stride if min(input.shape[-2:]) >= self.smallest else 1
         return F.conv2d(input, self.weight, self.bias, stride, self.padding)

@@ -12,7 +12,6 @@ __all__ = [
     "SLOPE",
     "Norm",
     "check_images",
-    "check_whole",
     "conv",
     "frozen_statistics",
     "he",
@@ -129,10 +128,3 @@ def check_images(x: Tensor, channels: int, smallest: int) -> None:
             f"images must have at least {smallest} pixels a side for this network, "
             f"got {x.shape[-2]} × {x.shape[-1]}; enlarge them or choose another network"
         )
-
-
-def check_whole(name: str, value: int, at_least: int) -> int:
-    """Return a count, or say how large it has to be."""
-    if hasattr(value, "__index__") and not isinstance(value, bool) and value >= at_least:
-        return value.__index__()  # a NumPy integer becomes a plain one
-    raise ValueError(f"{name} must be a whole number of at least {at_least}, got {value!r}")

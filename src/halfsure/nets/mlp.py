@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from halfsure._checks import check_number
-from halfsure.nets.layers import SLOPE, Norm, check_whole, he, norm_layer
+from halfsure._checks import check_count, check_number
+from halfsure.nets.layers import SLOPE, Norm, he, norm_layer
 
 __all__ = ["MLP"]
 
@@ -38,13 +38,13 @@ class MLP(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.features = check_whole("features", features, 1)
-        check_whole("classes", classes, 2)
+        self.features = check_count("features", features, 1)
+        check_count("classes", classes, 2)
         rate = check_number("dropout", dropout, 0, 0.99, why="more would leave nothing")
         layers: list[nn.Module] = []
         inputs = features
         for outputs in hidden:
-            dense = nn.Linear(inputs, check_whole("each hidden size", outputs, 1), bias=norm == "none")
+            dense = nn.Linear(inputs, check_count("each hidden size", outputs, 1), bias=norm == "none")
             he(dense)
             # A group of one feature would be normalised to zero, a group of two to its sign.
             normed = norm_layer(norm, outputs, rows=True, per_group=8)

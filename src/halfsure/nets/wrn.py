@@ -6,7 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from halfsure.nets.layers import Norm, check_images, check_whole, conv, leaky, norm_layer, pooled
+from halfsure._checks import check_count
+from halfsure.nets.layers import Norm, check_images, conv, leaky, norm_layer, pooled
 
 __all__ = ["WideResNet"]
 
@@ -44,13 +45,13 @@ class WideResNet(nn.Module):
 
     def __init__(self, channels: int, classes: int, depth: int = 28, width: int = 2, norm: Norm = "batch") -> None:
         super().__init__()
-        if check_whole("depth", depth, 10) % 6 != 4:
+        if check_count("depth", depth, 10) % 6 != 4:
             lower = depth - (depth - 4) % 6
             near = f"{lower} or {lower + 6}" if lower >= 10 else str(lower + 6)
             raise ValueError(f"the depth of a wide residual network is 6n + 4, got {depth}; try {near}")
-        self.channels = check_whole("channels", channels, 1)
-        check_whole("classes", classes, 2)
-        check_whole("width", width, 1)
+        self.channels = check_count("channels", channels, 1)
+        check_count("classes", classes, 2)
+        check_count("width", width, 1)
         self.stem = conv(channels, STEM, 3, norm)
         blocks: list[_Block] = []
         inputs = STEM

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from halfsure._checks import check_number
+from halfsure._checks import check_count, check_number
 from halfsure.views._draws import ARRAY, base_key, below, bits, normal
-from halfsure.views.image import check_count, check_indices
+from halfsure.views.image import check_indices
 
 __all__ = ["ArrayView"]
 

@@ -7,15 +7,14 @@ its place there, the number of threads or the rank. Weak and strong views draw i
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from operator import index as as_integer
-from typing import Any, ClassVar, SupportsIndex
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from halfsure._checks import check_number
+from halfsure._checks import check_count, check_number
 from halfsure.views import _draws
 from halfsure.views._ops import affine_table
 
@@ -151,17 +150,6 @@ def check_images(images: Any) -> None:
         raise ValueError(f"images must have 2 … {LARGEST} pixels a side, got (n, h, w, c) = {tuple(images.shape)}")
     if images.shape[3] < 1:
         raise ValueError(f"images must have at least one channel, got (n, h, w, c) = {tuple(images.shape)}")
-
-
-def check_count(name: str, value: SupportsIndex, at_least: int = 0) -> int:
-    """Return a whole number, or say that it is none or too small."""
-    try:
-        number = as_integer(value)
-    except TypeError:
-        number = -1
-    if not at_least <= number < 2**63:
-        raise ValueError(f"{name} must be a whole number of at least {at_least}, got {value!r}")
-    return number
 
 
 def check_indices(indices: ArrayLike | Tensor, count: int) -> NDArray[np.int64]:

@@ -57,6 +57,8 @@ ALGORITHMS = {
     "fixmatch": AlgorithmRow(FixMatch, "pl", "targets from weak views, met by strong views"),
 }
 
+NO_TARGET = ("mixmatch", "pl")  # not at its own threshold: a mixture needs a target of every sample
+
 GRAMMAR = re.compile(r"(?P<algorithm>[a-z]+)(?:@(?P<map>[a-z]+[0-9.]*))?(?P<strategies>(?:[+-][a-z]+[0-9]*)*)")
 
 
@@ -100,6 +102,8 @@ def method(name: str, **settings: Any) -> Algorithm:
     given: dict[str, dict[str, Any]] = {part: {} for part in [*parsed.added, parsed.target or "", parsed.algorithm]}
     for setting, value in settings.items():
         part, plain = _owner(parsed, setting)
+        if plain in given[part]:
+            raise ValueError(f"{name}: {plain} of {part} is given twice")
         given[part][plain] = value
     added = [_strategy(part, parsed.map, given[part]) for part in parsed.added]
     first: Any = _strategy(parsed.target, parsed.map, given[parsed.target]) if parsed.target else parsed.map
@@ -126,7 +130,7 @@ def parse(name: str) -> Method:
     if len(set(added)) < len(added):
         raise ValueError(f"{name}: a strategy is added twice; give it a larger distill_weight instead")
     # FixMatch has PL built in and MixMatch sharpening: adding those again names the same method.
-    added = [part for part in added if part != built_in or replaced]
+    added = sorted((part for part in added if part != built_in or target != built_in), key=_order)
     ads = "ads" in (*replaced, *added)
     map = get_map(match["map"]) if match["map"] else SPARSEMAX if ads else SOFTMAX
     if ads and map == SOFTMAX:
@@ -163,7 +167,9 @@ def _target(name: str, algorithm: str, replaced: list[str]) -> str | None:
             f"add it as a loss, {algorithm}+{replaced[0]}"
         )
     if not row.explicit:
-        targets = ", ".join(key for key, other in STRATEGIES.items() if other.explicit)
+        targets = ", ".join(
+            key for key, other in STRATEGIES.items() if other.explicit and (algorithm, key) != NO_TARGET
+        )
         raise ValueError(
             f"{name}: {row.about.split(':')[0]} makes no explicit target to put in the place of {built_in}; "
             f"add it as a loss, {algorithm}+{replaced[0]}, or replace by {targets}"
@@ -177,6 +183,11 @@ def _find(name: str, strategy: str) -> StrategyRow:
     if strategy not in STRATEGIES:
         raise ValueError(f"{name}: there is no strategy {strategy!r}{_nearest(strategy, STRATEGIES)}")
     return STRATEGIES[strategy]
+
+
+def _order(strategy: str) -> tuple[int, str]:
+    """Losses are summed: their order does not matter, and so a name has but one."""
+    return [*STRATEGIES].index(strategy if strategy in STRATEGIES else "topM"), strategy
 
 
 def _strategy(key: str, map: Map, settings: dict[str, Any]) -> Strategy:
