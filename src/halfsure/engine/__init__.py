@@ -2,13 +2,15 @@
 
 from halfsure.engine.config import Config, DataConfig
 from halfsure.engine.entry import fit, go_on, open_data, start
-from halfsure.engine.folder import Folder, RunError
+from halfsure.engine.folder import BrokenError, Folder, RunError
 from halfsure.engine.presets import PRESETS, preset
 from halfsure.engine.run import Run, load
-from halfsure.engine.train import StoppedError, train
+from halfsure.engine.train import CollapseWarning, StoppedError, train
 
 __all__ = [
     "PRESETS",
+    "BrokenError",
+    "CollapseWarning",
     "Config",
     "DataConfig",
     "Folder",

@@ -166,7 +166,8 @@ class Config:
     tensorboard: bool = True
     """Write TensorBoard events where it is installed."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse settings out of their range, in words."""
         for name in ("steps", "batch", "unlabeled_batch", "evaluations", "last", "eval_batch"):
             check_count(name, getattr(self, name), 1)
         for name in ("seed", "shift", "ops", "cutout", "unlabeled_sample", "test_sample"):
@@ -176,6 +177,8 @@ class Config:
         for name in ("warmup", "ramp", "strong_swap"):
             check_number(name, getattr(self, name), 0, 1)
         check_number("ema", self.ema, 0, 0.9999999)
+        if self.threads is not None:
+            check_count("threads", self.threads, 1)
         if self.clip is not None:
             check_number("clip", self.clip, 1e-12)
         for item in fields(self):

@@ -19,7 +19,7 @@ from halfsure.engine.run import Run
 from halfsure.engine.train import train
 from halfsure.nets import build
 
-__all__ = ["default_folder", "fit", "go_on", "open_data", "start"]
+__all__ = ["default_folder", "fit", "go_on", "make_network", "open_data", "start"]
 
 LABELS_A_CLASS = 4  # of an official set, if nothing else is asked for
 
@@ -73,10 +73,15 @@ def start(
     if model is None:
         with torch.random.fork_rng():
             torch.manual_seed(config.seed)
-            shape = tuple(data.train.samples.shape[1:])
-            model = build(config.net, shape, len(data.classes), norm=config.norm, dropout=config.dropout)
+            model = make_network(data, config)
     folder = None if out is None else Folder(out)
     return train(model, data, config, folder=folder, about=about, views=views, console=console)
+
+
+def make_network(data: Data, config: Config) -> nn.Module:
+    """The network of a config, for the samples and classes of data."""
+    shape = tuple(data.train.samples.shape[1:])
+    return build(config.net, shape, len(data.classes), norm=config.norm, dropout=config.dropout)
 
 
 def go_on(path: str | os.PathLike[str], console: Console | None = None) -> Run:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from filelock import FileLock, Timeout
 
-__all__ = ["FORMAT", "Folder", "RunError", "write"]
+__all__ = ["FORMAT", "BrokenError", "Folder", "RunError", "write"]
 
 FORMAT = 1
 TRAILER = b"\nhalfsure sha256 "
@@ -20,6 +20,10 @@ TRAILER = b"\nhalfsure sha256 "
 
 class RunError(Exception):
     """What is wrong with a run or its folder, in a sentence."""
+
+
+class BrokenError(RunError):
+    """A run that could not go on: its numbers were lost, or it could not be saved. What was saved before is whole."""
 
 
 class Folder:

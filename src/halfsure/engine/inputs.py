@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from halfsure.algorithms import Batch, Draws
+from halfsure.algorithms import Algorithm, Batch, Draws
 from halfsure.algorithms.base import ViewName
 from halfsure.data import Data, DataError, TwoStreams
 from halfsure.data.dataset import Kind
@@ -92,6 +92,17 @@ def make_views(data: Data, preprocessing: Preprocessing, config: Config) -> View
     return views
 
 
+def require_views(views: Views, algorithm: Algorithm, data: Data) -> None:
+    """Refuse an algorithm that wants views which are not there."""
+    for name in ("weak", *algorithm.views):
+        if name not in views:
+            raise DataError(
+                f"{algorithm.name} needs {name} views, and {data.name} has none here; "
+                + ("raise ops or cutout (images), strong_noise or strong_swap (rows), or " if name == "strong" else "")
+                + "choose a method without them, such as vat+ads or mixmatch-ads"
+            )
+
+
 STRONG_STREAM = 1 << 16
 
 
@@ -120,13 +131,6 @@ class Feed:
         ranks: Ranks,
         device: torch.device,
     ) -> None:
-        for name in wanted:
-            if name not in views:
-                raise DataError(
-                    f"{config.method} needs {name} views, and {data.name} has none here; "
-                    + ("raise ops or cutout (images), strong_noise or strong_swap (rows), " if name == "strong" else "")
-                    + "or choose a method without them, such as vat+ads or mixmatch-ads"
-                )
         self._samples, self._labels = data.train.samples, data.train.labels
         self._views, self._wanted = views, wanted
         self._seed, self._rank, self._device = config.seed, ranks.rank, device

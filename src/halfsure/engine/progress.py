@@ -63,6 +63,8 @@ class Display:
             self._error = f"  {parts[1]}" if len(parts) > 1 else ""
             parts += [f"sure {scored['dominant']:.3f}", f"candidates {scored['sparse_support']:.2f}"]
         parts.append(f"loss {line['train']['total']:.3f}")
+        if line.get("dead") and line["step"] > self._steps / 5:  # at first no network predicts every class
+            parts.append(f"not predicted: {', '.join(line['dead'])}")
         parts.append(_duration(line["seconds"]))
         self._print("  ".join(parts))
 

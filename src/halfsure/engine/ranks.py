@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from halfsure.engine.folder import RunError
+
 __all__ = ["Ranks", "launched"]
 
 
@@ -125,9 +127,12 @@ def ranks_for(device: torch.device) -> Iterator[Ranks]:
 
 def local_device(name: str) -> torch.device:
     """The device of a name; `cuda` alone is, under torchrun, the one of this process."""
-    device = torch.device(name)
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise RunError(f"there is no device {name!r}; say cpu, cuda or cuda:1") from None
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError("this torch has no CUDA device; leave --device away, or install a CUDA build of torch")
+        raise RunError("this torch has no CUDA device; leave --device away, or install a CUDA build of torch")
     own = name == "cuda" and "LOCAL_RANK" in os.environ
     return torch.device("cuda", int(os.environ["LOCAL_RANK"])) if own else device
 

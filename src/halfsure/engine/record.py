@@ -15,7 +15,7 @@ from torch import nn
 import halfsure
 from halfsure.data import Data, Split
 from halfsure.engine.config import Config
-from halfsure.engine.folder import FORMAT, Folder, RunError
+from halfsure.engine.folder import FORMAT, BrokenError, Folder, RunError
 from halfsure.engine.inputs import Preprocessing
 from halfsure.engine.ranks import Ranks
 from halfsure.engine.run import save_model
@@ -122,7 +122,7 @@ class Record:
             save_model(self._mine, model, self._about_model)
             self._mine.save(state)
         except OSError as error:
-            raise RunError(
+            raise BrokenError(
                 f"step {state['step']} could not be saved: {error.strerror or error}. {self.last_good()}"
             ) from error
         self._saved = state["step"]

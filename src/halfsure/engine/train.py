@@ -3,6 +3,7 @@
 import copy
 import math
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,8 +18,8 @@ from halfsure.data import Data
 from halfsure.engine.classes import class_settings
 from halfsure.engine.config import Config, parse_time
 from halfsure.engine.evaluate import Evaluator
-from halfsure.engine.folder import Folder, RunError
-from halfsure.engine.inputs import Preprocessing, Views, make_views
+from halfsure.engine.folder import BrokenError, Folder, RunError
+from halfsure.engine.inputs import Preprocessing, Views, make_views, require_views
 from halfsure.engine.progress import Display
 from halfsure.engine.ranks import Ranks, local_device, ranks_for
 from halfsure.engine.record import Record
@@ -26,7 +27,11 @@ from halfsure.engine.run import Run
 from halfsure.engine.signals import stop_signals
 from halfsure.engine.training import Training, seconds_a_step
 
-__all__ = ["StoppedError", "train"]
+__all__ = ["CollapseWarning", "StoppedError", "train"]
+
+
+class CollapseWarning(UserWarning):
+    """Classes have died out: the model does not predict them any more."""
 
 
 class StoppedError(RunError):
@@ -52,12 +57,14 @@ def train(
     `about` is what the folder is to remember beside the config; `views` replace those the config describes. The network
     is trained in place, the run that is returned holds its averaged copy.
     """
+    config.check()
     device = local_device(config.device)
+    algorithm = config.algorithm(**class_settings(data, config)).to(device)
+    preprocessing = Preprocessing.of(data, config.normalise)
+    views = views or make_views(data, preprocessing, config)
+    require_views(views, algorithm, data)
+    model = _prepare(model, data, preprocessing, config, device)
     with _torch_settings(config), ranks_for(device) as ranks, Record(folder, ranks) as record:
-        algorithm = config.algorithm(**class_settings(data, config)).to(device)
-        preprocessing = Preprocessing.of(data, config.normalise)
-        views = views or make_views(data, preprocessing, config)
-        model = _prepare(model, data, preprocessing, config, device)
         if config.time is not None:
             steps = record.steps() or _steps_in(config, model, algorithm, data, views, ranks=ranks)
             config = replace(config, steps=steps)
@@ -71,6 +78,13 @@ def train(
         with Display(console if ranks.first else None, training.done, config.steps) as display:
             display.notes(record.remarks)
             _loop(training, evaluator, record, display)
+    if record.metrics and (dead := record.metrics[-1].get("dead")):
+        warnings.warn(
+            f"{config.method} collapsed: of {len(data.classes)} classes it hardly predicts {', '.join(dead)} any more. "
+            "Its error is not a result: lower the learning rate, the weight, or (vat) epsilon",
+            CollapseWarning,
+            stacklevel=2,
+        )
     path = None if folder is None else folder.path
     averaged = training.average.model
     return Run(averaged, algorithm.map, data.classes, preprocessing, record.metrics, record.config, path)
@@ -133,7 +147,7 @@ def _check_finite(terms: Objective, training: Training, record: Record, *, weigh
     if weights:
         bad += [f"the weight {n}" for n, value in training.model.named_parameters() if not bool(value.isfinite().all())]
     if bad:
-        raise RunError(
+        raise BrokenError(
             f"{bad[0]} became infinite or NaN in step {training.done:,} of {training.config.method}: lower the "
             f"learning rate, clip gradients, or look for such values in the data. {record.last_good()}"
         )

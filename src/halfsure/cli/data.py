@@ -1,32 +1,19 @@
-"""The command line: `halfsure data list | get | info | check`, `halfsure version`."""
+"""`halfsure data list | get | info | check`."""
 
 import json
-import sys
-import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
-import tyro
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 from rich.table import Table
-from tyro.conf import OmitSubcommandPrefixes, Positional, subcommand
+from tyro.conf import Positional, subcommand
 
-import halfsure
 from halfsure.data import official
 from halfsure.data.dataset import DataError
 
-__all__ = ["main"]
-
-
-class Command(Protocol):
-    """What every subcommand can do."""
-
-    def run(self, console: Console) -> int:
-        """Do it, print the result, give the exit code."""
-        ...
+__all__ = ["Data"]
 
 
 @dataclass(frozen=True)
@@ -143,45 +130,6 @@ class Data:
         return self.action.run(console)
 
 
-@dataclass(frozen=True)
-class Version:
-    """Print the version."""
-
-    def run(self, console: Console) -> int:
-        """Print it."""
-        console.print(halfsure.__version__, highlight=False)
-        return 0
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command: 0 done, 1 done with a bad answer, 2 refused, 130 interrupted."""
-    console, errors = Console(), Console(stderr=True)
-    command: Command = tyro.cli(
-        Annotated[Data, subcommand("data")] | Annotated[Version, subcommand("version")],
-        args=arguments,
-        prog="halfsure",
-        description="Semi-supervised classification that knows when it is unsure.",
-        config=(OmitSubcommandPrefixes,),
-    )
-
-    def show(message: Warning | str, *_: object, **__: object) -> None:
-        errors.print(f"warning: {message}", style="yellow", soft_wrap=True, markup=False)
-
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = show
-            return command.run(console)
-    except DataError as error:
-        errors.print(f"halfsure: {error}", soft_wrap=True, highlight=False, markup=False)
-        return 2
-    except OSError as error:
-        errors.print(f"halfsure: {error}", soft_wrap=True, highlight=False, markup=False)
-        return 2
-    except KeyboardInterrupt:
-        errors.print("halfsure: stopped; what was fetched so far is kept and gone on with next time", highlight=False)
-        return 130
-
-
 def _is_here(name: str, root: Path | None) -> bool:
     source = official.SOURCES[name]
     if not source.layouts:
@@ -191,7 +139,3 @@ def _is_here(name: str, root: Path | None) -> bool:
     except DataError:
         return False
     return any(all(file.where(folder).exists() for file in layout.files) for layout in source.layouts)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
