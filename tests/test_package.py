@@ -19,7 +19,7 @@ SECTION_3 = [
 ]
 
 
-@pytest.mark.parametrize("name", [*SECTION_3, "Target", "Map"])
+@pytest.mark.parametrize("name", [*SECTION_3, "Target", "Map", "Run", "fit", "load", "method"])
 def test_public_names_are_documented(name: str) -> None:
     assert name in halfsure.__all__
     doc = getattr(halfsure, name).__doc__
@@ -41,9 +41,13 @@ def test_importing_halfsure_adds_nothing_to_torch_but_halfsure() -> None:
 
 
 def test_heavier_parts_load_when_used() -> None:
-    code = "import halfsure; print(halfsure.theory.largest_masked(1)); halfsure.nothing"
+    code = (
+        "import halfsure; print(halfsure.theory.largest_masked(1)); import halfsure.methods, halfsure.engine;"
+        "print(halfsure.method('vat+ads').name, halfsure.fit, halfsure.load); halfsure.nothing"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.stdout.startswith("0.268")
+    assert "vat+ads <function fit" in run.stdout
     assert "module 'halfsure' has no attribute 'nothing'" in run.stderr
 
 

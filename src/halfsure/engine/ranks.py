@@ -1,6 +1,7 @@
 """One process or many: the same code, with sums over all ranks where they matter."""
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -95,10 +96,12 @@ class Ranks:
             return model
         if device.type == "cuda":
             model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
-        # Batch-norm statistics stay each rank's own on the CPU; the first rank's are evaluated and saved.
-        return DistributedDataParallel(
-            model, device_ids=[device] if device.type == "cuda" else None, broadcast_buffers=False
-        )
+        ids = [device] if device.type == "cuda" else None
+        with warnings.catch_warnings():
+            # Batch-norm statistics stay each rank's own on the CPU; the first rank's are evaluated and saved. The newer
+            # name of this option is not known to older versions of torch.
+            warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
+            return DistributedDataParallel(model, device_ids=ids, broadcast_buffers=False)
 
 
 def launched() -> bool:

@@ -30,8 +30,11 @@ from halfsure.engine.training import Training, seconds_a_step
 __all__ = ["CollapseWarning", "StoppedError", "train"]
 
 
+HARDLY_BEGUN = 100  # steps before which no network can be expected to predict every class
+
+
 class CollapseWarning(UserWarning):
-    """Classes have died out: the model does not predict them any more."""
+    """Classes have died out, or were never learnt: the model does not predict them."""
 
 
 class StoppedError(RunError):
@@ -78,13 +81,8 @@ def train(
         with Display(console if ranks.first else None, training.done, config.steps) as display:
             display.notes(record.remarks)
             _loop(training, evaluator, record, display)
-    if record.metrics and (dead := record.metrics[-1].get("dead")):
-        warnings.warn(
-            f"{config.method} collapsed: of {len(data.classes)} classes it hardly predicts {', '.join(dead)} any more. "
-            "Its error is not a result: lower the learning rate, the weight, or (vat) epsilon",
-            CollapseWarning,
-            stacklevel=2,
-        )
+    if ranks.first:
+        _warn_of_collapse(config, record.metrics[-1])
     path = None if folder is None else folder.path
     averaged = training.average.model
     return Run(averaged, algorithm.map, data.classes, preprocessing, record.metrics, record.config, path)
@@ -111,6 +109,18 @@ def _loop(training: Training, evaluator: Evaluator, record: Record, display: Dis
                 saved = time.monotonic()
             if stopping and training.done < config.steps:
                 raise StoppedError(f"stopped after step {training.done:,}. {record.last_good()}", stop.signal or 15)
+
+
+def _warn_of_collapse(config: Config, line: dict[str, Any]) -> None:
+    """Name the classes that the model does not predict in the end."""
+    if line.get("dead") and config.steps >= HARDLY_BEGUN:
+        warnings.warn(
+            f"{config.method} hardly predicts {', '.join(line['dead'])}: such classes died out, a collapse, or were not "
+            "learnt yet. The error is then no result: train longer, or lower the learning rate, the weight of the "
+            "unlabeled terms, or (vat) epsilon",
+            CollapseWarning,
+            stacklevel=3,
+        )
 
 
 def _prepare(
