@@ -131,9 +131,9 @@ class Config:
     """Strong views of images: side of the grey square."""
     weak_noise: float = 0.1
     """Weak views of rows: standard deviation of the noise, in that of the feature."""
-    strong_noise: float = 0.5
+    strong_noise: float = 0.3
     """Strong views of rows: the same."""
-    strong_swap: float = 0.2
+    strong_swap: float = 0.1
     """Strong views of rows: probability that a feature takes the value of another row."""
     normalise: Literal["half", "channels"] = "half"
     """Images: pixels to −1 … 1, or by mean and deviation of each channel. Rows are always standardised."""

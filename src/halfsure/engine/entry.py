@@ -14,9 +14,10 @@ from halfsure.data.official import SOURCES
 from halfsure.engine.config import Config, DataConfig
 from halfsure.engine.folder import Folder, RunError
 from halfsure.engine.inputs import Views
-from halfsure.engine.presets import preset
+from halfsure.engine.presets import preset as settings_of
 from halfsure.engine.run import Run
 from halfsure.engine.train import train
+from halfsure.methods import parse
 from halfsure.nets import build
 
 __all__ = ["default_folder", "fit", "go_on", "make_network", "open_data", "start"]
@@ -29,7 +30,7 @@ def fit(
     data: Data,
     method: str = "fixmatch-ads",
     *,
-    preset_name: str = "quick",
+    preset: str = "quick",
     out: str | os.PathLike[str] | None = None,
     views: Views | None = None,
     console: Console | None = None,
@@ -49,7 +50,7 @@ def fit(
     """
     if unknown := sorted(set(settings) - {field.name for field in fields(Config)}):
         raise TypeError(f"fit has no setting {unknown[0]!r}; halfsure.engine.config.Config lists them")
-    config = preset(data, method, preset_name, settings.get("seed", 0))
+    config = settings_of(data, method, preset, settings.get("seed", 0))
     return start(data, replace(config, **settings), model=model, out=out, views=views, console=console)
 
 
@@ -65,6 +66,7 @@ def start(
     console: Console | None = None,
 ) -> Run:
     """Begin a run, or go on with it if `out` holds the same one."""
+    config = replace(config, method=parse(config.method).name)  # a method has one name, however it was written
     about: dict[str, Any] = {
         "source": source,
         "data": None if data_config is None else asdict(data_config),
@@ -117,4 +119,4 @@ def open_data(source: str, config: DataConfig, seed: int) -> Data:
 def default_folder(source: str, data: Data, config: Config) -> Path:
     """`runs/<source>-<method>-<labels>-s<seed>`."""
     name = Path(source).stem or "data"
-    return Path("runs") / f"{name}-{config.method}-{len(data.labeled)}-s{config.seed}"
+    return Path("runs") / f"{name}-{parse(config.method).name}-{len(data.labeled)}-s{config.seed}"

@@ -40,8 +40,8 @@ class Evaluator:
 
     def due(self, step: int) -> bool:
         """Whether to evaluate after so many steps: `evaluations` times, evenly, and at the end."""
-        per = self.config.evaluations / self.config.steps
-        return int(step * per) > int((step - 1) * per) or step == self.config.steps
+        number, steps = self.config.evaluations, self.config.steps
+        return step * number // steps > (step - 1) * number // steps
 
     def line(self, step: int, model: nn.Module) -> dict[str, Any]:
         """One line of metrics.jsonl."""

@@ -115,7 +115,7 @@ def _warn_of_collapse(config: Config, line: dict[str, Any]) -> None:
     """Name the classes that the model does not predict in the end."""
     if line.get("dead") and config.steps >= HARDLY_BEGUN:
         warnings.warn(
-            f"{config.method} hardly predicts {', '.join(line['dead'])}: such classes died out, a collapse, or were not "
+            f"{config.method} hardly predicts {', '.join(line['dead'])}: they died out, a collapse, or were not "
             "learnt yet. The error is then no result: train longer, or lower the learning rate, the weight of the "
             "unlabeled terms, or (vat) epsilon",
             CollapseWarning,
