@@ -143,7 +143,7 @@ class Config:
     last: int = 5
     """Report the median over so many last evaluations, beside the last."""
     unlabeled_sample: int = 2000
-    """Score so many unlabeled samples at an evaluation, all of them at the last one if 0."""
+    """Score so many unlabeled samples at an evaluation; 0 is all."""
     test_sample: int = 0
     """Score so many test samples at evaluations before the last; 0 is all."""
     eval_batch: int = 500

@@ -93,7 +93,11 @@ class Folder:
                 line = json.loads(text)
             except ValueError:
                 continue
-            if isinstance(line, dict) and (up_to is None or line["step"] <= up_to):
+            if (
+                isinstance(line, dict)
+                and isinstance(line.get("step"), int)
+                and (up_to is None or line["step"] <= up_to)
+            ):
                 lines.append(line)
         return lines
 

@@ -3,6 +3,8 @@
 import hashlib
 import platform
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -108,7 +110,8 @@ class Record:
         """Take an evaluation in."""
         self.metrics.append(line)
         if self._mine:
-            self._mine.append(line)
+            with self._saving(line["step"]):
+                self._mine.append(line)
         if self._board is not None:
             for name, value in _numbers(line):
                 self._board.add_scalar(name, value, line["step"])
@@ -118,14 +121,18 @@ class Record:
         """Write a checkpoint and the model; what was saved before stays until this is whole."""
         if self._mine is None:
             return
-        try:
+        with self._saving(state["step"]):
             save_model(self._mine, model, self._about_model)
             self._mine.save(state)
-        except OSError as error:
-            raise BrokenError(
-                f"step {state['step']} could not be saved: {error.strerror or error}. {self.last_good()}"
-            ) from error
         self._saved = state["step"]
+
+    @contextmanager
+    def _saving(self, step: int) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise BrokenError(f"step {step:,} could not be saved: {why}. {self.last_good()}") from error
 
     def last_good(self) -> str:
         """Where a run that had to end can be gone on from."""

@@ -130,7 +130,7 @@ def logits_of(
     with torch.inference_mode():
         for start in range(0, max(len(mine), 1), batch):
             chosen = samples[mine[start : start + batch]]
-            found.append(widen(model(preprocessing(chosen).to(like.device, like.dtype))).float())
+            found.append(widen(model(preprocessing(chosen).to(like.device, like.dtype))))
         return ranks.gather(torch.cat(found), len(samples)).cpu()
 
 

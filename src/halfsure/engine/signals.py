@@ -35,3 +35,5 @@ def stop_signals() -> Iterator[Stop]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    if stop.signal is not None:  # it came too late for the block to stop: nobody has heard of it yet
+        signal.raise_signal(stop.signal)
