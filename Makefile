@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format docs bench build clean
+.PHONY: help demo test test-all faults lint format docs bench build clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -29,6 +29,9 @@ test: lint  ## lint, check types, run every test
 
 test-all: lint  ## the tests, and those that fetch more than 20 MB
 	$(PY) -m pytest --numprocesses 2 --quiet
+
+faults: $(READY)  ## kill runs at random moments, resume them, and compare every bit
+	$(PY) -m tests.faults.kills
 
 lint: $(READY)  ## check style and types
 	$(VENV)/bin/ruff check .

@@ -13,7 +13,7 @@ from tyro.conf import Positional, arg
 from halfsure.data import Data
 from halfsure.engine import PRESETS, Config, DataConfig, Run, go_on, open_data, preset, start
 from halfsure.engine.classes import class_settings
-from halfsure.engine.entry import default_folder, make_network
+from halfsure.engine.entry import default_folder, lasting, make_network
 from halfsure.engine.ranks import launched
 
 __all__ = ["Resume", "Train"]
@@ -69,7 +69,8 @@ class Train:
             f"{config.method} with {config.net} for {length}; preset {config.preset}: {PRESETS[config.preset]}",
         ):
             shown.print(line, highlight=False, soft_wrap=True)
-        run = start(data, config, out=out, source=self.source, data_config=self.data, console=shown)
+        source, data_config = lasting(self.source, self.data)
+        run = start(data, config, out=out, source=source, data_config=data_config, console=shown)
         _tell(run, shown)
         return 0
 

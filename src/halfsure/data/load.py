@@ -85,15 +85,16 @@ def hold_out(data: Data, count: int, seed: int) -> Data:
     """Keep `count` samples with known labels, none of them labeled, out of training, for validation."""
     if data.val is not None:
         raise DataError(f"{data.name} has validation samples of its own ({len(data.val)}); hold out none")
-    free = np.setdiff1d(np.flatnonzero(data.train.labels != UNLABELED), data.labeled)
+    there = np.arange(len(data.train), dtype=np.int64) if data.unlabeled is None else data.unlabeled
+    free = np.setdiff1d(there[data.train.labels[there] != UNLABELED], data.labeled)
     if not 0 < count <= len(free):
         raise DataError(
             f"{data.name}: {count} samples cannot be held out for validation; "
             f"{len(free)} have a known label that is not trained on"
         )
     held = np.sort(free[np.argsort(keys(free, seed, VALIDATION), kind="stable")[:count]])
-    rest = np.setdiff1d(np.arange(len(data.train), dtype=np.int64), held)
-    return replace(data, val=Part(data.train.samples[held], data.train.labels[held]), unlabeled=rest)
+    kept = np.setdiff1d(there, held)
+    return replace(data, val=Part(data.train.samples[held], data.train.labels[held]), unlabeled=kept)
 
 
 def _official(name: str, root: str | os.PathLike[str] | None) -> tuple[Data, list[Any] | None]:

@@ -93,7 +93,10 @@ class Split:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON, whole or not at all."""
         part = Path(f"{os.fspath(path)}.part")
-        part.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        with part.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(self), indent=1) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(part, path)
 
     @classmethod

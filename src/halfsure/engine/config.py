@@ -178,11 +178,15 @@ class Config:
             check_number(name, getattr(self, name), 0, 1)
         check_number("ema", self.ema, 0, 0.9999999)
         if self.threads is not None:
-            check_count("threads", self.threads, 1)
+            check_number("threads", check_count("threads", self.threads, 1), 1, 1024)
         if self.clip is not None:
             check_number("clip", self.clip, 1e-12)
         for item in fields(self):
             _check_choice(item.name, getattr(self, item.name))
+        for name, words in (("class_weight", ("balanced",)), ("prior", ("labels", "uniform"))):
+            given = getattr(self, name)
+            if isinstance(given, str) and given not in words:
+                raise ValueError(f"{name} is {' or '.join(words)} or a number for each class, got {given!r}")
         if self.time is not None:
             parse_time(self.time)
 

@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from halfsure.data import Data, hold_out, load
+from halfsure.data import Data, DataError, hold_out, load
 from halfsure.data.official import SOURCES
 from halfsure.engine.config import Config, DataConfig
 from halfsure.engine.folder import Folder, RunError
@@ -20,7 +20,7 @@ from halfsure.engine.train import train
 from halfsure.methods import parse
 from halfsure.nets import build
 
-__all__ = ["default_folder", "fit", "go_on", "make_network", "open_data", "start"]
+__all__ = ["default_folder", "fit", "go_on", "lasting", "make_network", "open_data", "start"]
 
 LABELS_A_CLASS = 4  # of an official set, if nothing else is asked for
 
@@ -75,7 +75,10 @@ def start(
     if model is None:
         with torch.random.fork_rng():
             torch.manual_seed(config.seed)
-            model = make_network(data, config)
+            try:
+                model = make_network(data, config)
+            except (ValueError, RuntimeError) as error:  # torch's word for too little memory
+                raise RunError(str(error)) from None
     folder = None if out is None else Folder(out)
     return train(model, data, config, folder=folder, about=about, views=views, console=console)
 
@@ -98,6 +101,8 @@ def go_on(path: str | os.PathLike[str], console: Console | None = None) -> Run:
         )
     try:
         config = Config.from_json(found["config"])
+        config.check()
+        config.algorithm()
         data_config = DataConfig(**found["data"])
     except (TypeError, ValueError, KeyError) as error:
         raise RunError(f"{folder.path / 'config.json'} cannot be used: {error}") from None
@@ -110,10 +115,23 @@ def go_on(path: str | os.PathLike[str], console: Console | None = None) -> Run:
 def open_data(source: str, config: DataConfig, seed: int) -> Data:
     """Load a source, choose its labels and hold the validation samples out."""
     settings = {field.name: getattr(config, field.name) for field in fields(config) if field.name != "val"}
-    if source in SOURCES and config.labels is None and config.split is None:
-        settings["labels"] = LABELS_A_CLASS * len(SOURCES[source].classes)
+    if source in SOURCES:
+        if foreign := [name for name in ("label_column", "table", "test", "size", "skip_bad") if settings[name]]:
+            raise DataError(f"{source} is an official set: {foreign[0]} is for data of your own")
+        if config.labels is None and config.split is None:
+            settings["labels"] = LABELS_A_CLASS * len(SOURCES[source].classes)
     data = load(source, seed=seed, **settings)
     return hold_out(data, config.val, seed) if config.val else data
+
+
+def lasting(source: str, config: DataConfig) -> tuple[str, DataConfig]:
+    """The same with whole paths, for a run may be gone on with from another folder."""
+
+    def whole(path: str | None) -> str | None:
+        return str(Path(path).resolve()) if path is not None and Path(path).exists() else path
+
+    paths: dict[str, Any] = {name: whole(getattr(config, name)) for name in ("root", "table", "test", "split")}
+    return source if source in SOURCES else str(whole(source)), replace(config, **paths)
 
 
 def default_folder(source: str, data: Data, config: Config) -> Path:

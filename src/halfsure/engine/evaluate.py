@@ -73,6 +73,8 @@ class Evaluator:
             batch=self.config.eval_batch,
             ranks=self.ranks,
         )
+        if not bool(logits.isfinite().all()):
+            raise FloatingPointError("the output of the averaged model")
         return score(logits, torch.from_numpy(labels[chosen]), self.algorithm.map), logits
 
     def _some(self, samples: NDArray[np.int64], limit: int) -> NDArray[np.int64]:

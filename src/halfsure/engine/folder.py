@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 __all__ = ["FORMAT", "BrokenError", "Folder", "RunError", "write"]
 
 FORMAT = 1
+CHECKPOINTS = ("resume.pt", "resume.previous.pt")
 TRAILER = b"\nhalfsure sha256 "
 
 
@@ -40,6 +41,8 @@ class Folder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._damaged = False
+        """Whether resume.pt was found damaged, and so must not take the place of the whole one before it."""
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -112,15 +115,21 @@ class Folder:
         content = buffer.getvalue()
         current = self.path / "resume.pt"
         part = write_part(current, content + TRAILER + hashlib.sha256(content).hexdigest().encode())
-        if current.exists():
+        if current.exists() and not self._damaged:
             os.replace(current, self.path / "resume.previous.pt")
         os.replace(part, current)
+        self._damaged = False
         sync(self.path)
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a checkpoint here, whole or not."""
+        return any((self.path / name).exists() for name in CHECKPOINTS)
 
     def resume(self) -> tuple[dict[str, Any] | None, str]:
         """The newest state that is whole, and a sentence about any that was not; None if nothing was saved yet."""
         trouble = []
-        for name in ("resume.pt", "resume.previous.pt"):
+        for name in CHECKPOINTS:
             file = self.path / name
             if not file.is_file():
                 continue
@@ -128,6 +137,7 @@ class Folder:
                 state = read_state(file)
             except RunError as error:
                 trouble.append(str(error))
+                self._damaged |= name == "resume.pt"
             else:
                 note = f"{trouble[0]}; going on from {name}, step {state['step']}" if trouble else ""
                 return state, note

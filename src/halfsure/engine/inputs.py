@@ -40,12 +40,14 @@ class Preprocessing:
 
     @classmethod
     def of(cls, data: Data, normalise: str) -> "Preprocessing":
-        """Measure it on the training samples."""
+        """Measure it on the training samples, those held out for validation apart."""
         shape = data.train.samples.shape[1:]
+        seen = np.arange(len(data.train)) if data.unlabeled is None else data.unlabeled
         if data.kind == "image" and normalise == "half":
             return cls("image", shape, (0.5,) * shape[-1], (0.5,) * shape[-1])
-        mean, std = _moments(data.train.samples, 255.0 if data.kind == "image" else 1.0)
-        return cls(data.kind, shape, tuple(mean.tolist()), tuple(np.where(std > 1e-6, std, 1.0).tolist()))
+        mean, std = _moments(data.train.samples, seen, 255.0 if data.kind == "image" else 1.0)
+        constant = std <= 1e-7 * np.abs(mean)  # but for the rounding of float32
+        return cls(data.kind, shape, tuple(mean.tolist()), tuple(np.where(constant, 1.0, std).tolist()))
 
     def __call__(self, samples: NDArray[Any]) -> Tensor:
         """Without any randomness. (n, *shape) → (n, channels, height, width) or (n, features), float32."""
@@ -55,10 +57,11 @@ class Preprocessing:
             if samples.dtype != np.uint8:
                 raise DataError(f"images must be uint8, as the model was trained on, got {samples.dtype}")
             return Plain(self.mean, self.std)(samples)
-        scaled = (samples - np.array(self.mean)) / np.array(self.std)
+        with np.errstate(over="ignore"):
+            scaled = ((samples - np.array(self.mean)) / np.array(self.std)).astype(np.float32)
         if not np.isfinite(scaled).all():
-            raise DataError("rows must be finite numbers: fill in what is missing first")
-        return torch.from_numpy(scaled.astype(np.float32))
+            raise DataError("rows must be finite numbers, also in float32: fill in what is missing first")
+        return torch.from_numpy(scaled)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -81,9 +84,9 @@ def make_views(data: Data, preprocessing: Preprocessing, config: Config) -> View
                 config.ops, config.flip, config.shift, config.cutout, mean=mean, std=std, seed=seed
             )
         return views
-    rows = data.train.samples
-    some = rows[np.linspace(0, len(rows) - 1, min(len(rows), CHUNK)).astype(np.int64)]
-    reference = preprocessing(some)
+    seen = np.arange(len(data.train)) if data.unlabeled is None else data.unlabeled
+    some = seen[np.linspace(0, len(seen) - 1, min(len(seen), CHUNK)).astype(np.int64)]
+    reference = preprocessing(data.train.samples[some])
     views = {"weak": _Rows(preprocessing, ArrayView(noise=config.weak_noise, reference=reference, seed=seed))}
     if config.strong_noise or config.strong_swap:
         strong = ArrayView(noise=config.strong_noise, swap=config.strong_swap, reference=reference, seed=seed)
@@ -153,14 +156,16 @@ class Feed:
         return view.to(self._device, self._dtype, non_blocking=True)
 
 
-def _moments(samples: NDArray[Any], scale: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _moments(
+    samples: NDArray[Any], seen: NDArray[np.int64], scale: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and deviation of the last axis, a chunk at a time: memory-mapped samples stay on the disk."""
     count, total, squares = 0, 0.0, 0.0
     width = samples.shape[-1]
     # Around the first chunk's mean, or large means would eat the digits of small deviations.
-    center = samples[:CHUNK].reshape(-1, width).mean(0, dtype=np.float64)
-    for start in range(0, len(samples), CHUNK):
-        chunk = samples[start : start + CHUNK].reshape(-1, width).astype(np.float64) - center
+    center = samples[seen[:CHUNK]].reshape(-1, width).mean(0, dtype=np.float64)
+    for start in range(0, len(seen), CHUNK):
+        chunk = samples[seen[start : start + CHUNK]].reshape(-1, width).astype(np.float64) - center
         count, total, squares = count + len(chunk), total + chunk.sum(0), squares + (chunk**2).sum(0)
     mean = total / count
     return (center + mean) / scale, np.sqrt(np.maximum(squares / count - mean**2, 0)) / scale

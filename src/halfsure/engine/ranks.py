@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
@@ -84,6 +84,14 @@ class Ranks:
         distributed.broadcast_object_list(holder, 0)
         return holder[0]
 
+    def all_objects(self, value: T) -> list[T]:
+        """The values of all ranks, in their order."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        distributed.all_gather_object(values, value)
+        return values
+
     def share_buffers(self, model: nn.Module) -> None:
         """Give every rank the first rank's buffers: batch-norm statistics are each rank's own."""
         if self.size > 1:
@@ -119,7 +127,15 @@ def ranks_for(device: torch.device) -> Iterator[Ranks]:
     elif launched():
         if device.type == "cuda":
             torch.cuda.set_device(device)
-        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        store, rank, size = next(distributed.distributed_c10d.rendezvous("env://"))
+        if os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]:
+            # After a restart the store still holds the addresses of the processes that are gone: each life has its own
+            # part of it. (Over several machines the count may differ, pytorch#135712.)
+            store = distributed.distributed_c10d.PrefixStore(
+                f"life {os.environ.get('TORCHELASTIC_RESTART_COUNT')}", store
+            )
+        distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
         try:
             yield Ranks(distributed.get_rank(), distributed.get_world_size())
         finally:
@@ -134,6 +150,8 @@ def local_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise RunError(f"there is no device {name!r}; say cpu, cuda or cuda:1") from None
+    if device.type not in ("cpu", "cuda"):
+        raise RunError(f"training on {device.type} is not supported; say cpu, cuda or cuda:1")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise RunError("this torch has no CUDA device; leave --device away, or install a CUDA build of torch")
     own = name == "cuda" and "LOCAL_RANK" in os.environ

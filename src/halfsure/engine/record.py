@@ -40,6 +40,7 @@ class Record:
         self.remarks: list[str] = []
         self._about_model: dict[str, Any] = {}
         self._board: Any = None
+        self._tensorboard = False
         self._saved: int | None = None
 
     def __enter__(self) -> "Record":
@@ -79,31 +80,46 @@ class Record:
             "fingerprint": fingerprint(data),
             "config": config.as_json(),
         }
-        if self._mine is None:
-            return
-        found = self._mine.config
-        if found is None:
-            split = Split.of(data.name, data.train.labels, data.labeled, data.classes, config.seed)
-            split.save(self._mine.path / "split.json")
-            self._mine.write_config(self.config)
-            return
-        _same_run(self._mine, found, self.config)
-        then, now = found["versions"]["torch"], str(torch.__version__)
-        self.remarks += [f"begun with torch {then}, now {now}: the bits may differ"] if then != now else []
-        self.config = found
+        self._tensorboard = config.tensorboard
+        if self._mine:
+            self.config = self._own(self._mine, data, config)
+        self.config = self._ranks.same_object(self.config)
+
+    def _own(self, folder: Folder, data: Data, config: Config) -> dict[str, Any]:
+        found = folder.config
+        if found is not None:
+            _same_run(folder, found, self.config)
+            then, now = found["versions"]["torch"], str(torch.__version__)
+            self.remarks += [f"begun with torch {then}, now {now}: the bits may differ"] if then != now else []
+            return found
+        if folder.begun:
+            raise RunError(
+                f"{folder.path} has checkpoints but no config.json to say of what; choose another --out, or remove it"
+            )
+        split = Split.of(data.name, data.train.labels, data.labeled, data.classes, config.seed)
+        split.save(folder.path / "split.json")
+        folder.write_config(self.config)
+        return self.config
 
     def resume(self) -> dict[str, Any] | None:
         """The state to go on from, the same on every rank; None if there is none yet."""
         state, trouble = self._ranks.same_object(self._mine.resume() if self._mine else (None, ""))
         step = state["step"] if state else 0
-        if self._mine and state:
-            self.metrics = self._mine.metrics(up_to=step)
+        self._saved = step if state else None
+        if self._mine:
+            self.metrics = self._mine.metrics(up_to=step) if state else []
             self._mine.keep_metrics(self.metrics)
-            self._saved = step
-            self.remarks += [trouble] if trouble else []
-            self.remarks += [f"going on from step {step:,}"] if step else []
-        if self._mine and self.config["config"]["tensorboard"]:
-            self._board = _tensorboard(self._mine.path, step)
+            self._board = _tensorboard(self._mine.path, step) if self._tensorboard else None
+        self.metrics = self._ranks.same_object(self.metrics)
+        self.remarks += [trouble] if trouble else []
+        if step == self.config["config"]["steps"]:
+            self.remarks.append(f"this run is finished: all of its {step:,} steps are done")
+        elif step:
+            self.remarks.append(f"going on from step {step:,}")
+        if state and len(state["window"]) != self._ranks.size:
+            self.remarks.append(
+                f"saved by {len(state['window'])} processes, now {self._ranks.size}: the bits will differ from there on"
+            )
         return state
 
     def add(self, line: dict[str, Any]) -> None:
@@ -119,11 +135,10 @@ class Record:
 
     def save(self, state: dict[str, Any], model: nn.Module) -> None:
         """Write a checkpoint and the model; what was saved before stays until this is whole."""
-        if self._mine is None:
-            return
-        with self._saving(state["step"]):
-            save_model(self._mine, model, self._about_model)
-            self._mine.save(state)
+        if self._mine:
+            with self._saving(state["step"]):
+                save_model(self._mine, model, self._about_model)
+                self._mine.save(state)
         self._saved = state["step"]
 
     @contextmanager
@@ -146,8 +161,8 @@ class Record:
 
 
 def fingerprint(data: Data) -> dict[str, Any]:
-    """Enough to notice that data are not the same: sizes, every label, which are used, and some of the samples."""
-    digest = hashlib.sha256()
+    """Enough to notice that data are not the same: sizes, classes, labels, which are used, and some of the samples."""
+    digest = hashlib.sha256("\0".join(data.classes).encode())
     for part in (data.train, data.val, data.test):
         if part is not None and len(part):
             digest.update(np.ascontiguousarray(part.labels, dtype="<i8").tobytes())

@@ -95,8 +95,9 @@ def load(path: str | os.PathLike[str], model: nn.Module | None = None) -> Run:
             norm=net["norm"],
             dropout=net["dropout"],
         )
+    kinds = {value.dtype for value in weights.values() if value.is_floating_point()}
     try:
-        model.load_state_dict(weights)
+        model.to(kinds.pop() if len(kinds) == 1 else None).load_state_dict(weights)
     except RuntimeError as error:
         raise RunError(
             f"the network does not fit the weights in {file}: {str(error).splitlines()[-1].strip()}"

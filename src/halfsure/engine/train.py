@@ -19,7 +19,7 @@ from halfsure.engine.classes import class_settings
 from halfsure.engine.config import Config, parse_time
 from halfsure.engine.evaluate import Evaluator
 from halfsure.engine.folder import BrokenError, Folder, RunError
-from halfsure.engine.inputs import Preprocessing, Views, make_views, require_views
+from halfsure.engine.inputs import Feed, Preprocessing, Views, make_views, require_views
 from halfsure.engine.progress import Display
 from halfsure.engine.ranks import Ranks, local_device, ranks_for
 from halfsure.engine.record import Record
@@ -67,6 +67,8 @@ def train(
     views = views or make_views(data, preprocessing, config)
     require_views(views, algorithm, data)
     model = _prepare(model, data, preprocessing, config, device)
+    with _torch_settings(config):
+        _rehearse(model, algorithm, data, views, config)
     with _torch_settings(config), ranks_for(device) as ranks, Record(folder, ranks) as record:
         if config.time is not None:
             steps = record.steps() or _steps_in(config, model, algorithm, data, views, ranks=ranks)
@@ -81,7 +83,7 @@ def train(
         with Display(console if ranks.first else None, training.done, config.steps) as display:
             display.notes(record.remarks)
             _loop(training, evaluator, record, display)
-    if ranks.first:
+    if ranks.first and record.metrics:
         _warn_of_collapse(config, record.metrics[-1])
     path = None if folder is None else folder.path
     averaged = training.average.model
@@ -101,7 +103,10 @@ def _loop(training: Training, evaluator: Evaluator, record: Record, display: Dis
             saving = evaluating or stopping or ranks.any(time.monotonic() - saved > 60 * config.save_minutes)
             _check_finite(terms, training, record, weights=saving)
             if evaluating:
-                line = training.line() | evaluator.line(training.done, averaged)
+                try:
+                    line = training.line() | evaluator.line(training.done, averaged)
+                except FloatingPointError as error:
+                    raise _lost(str(error), training, record) from None
                 record.add(line)
                 display.evaluated(line)
             if saving:
@@ -143,6 +148,16 @@ def _prepare(
     return model.train()
 
 
+def _rehearse(model: nn.Module, algorithm: Algorithm, data: Data, views: Views, config: Config) -> None:
+    """Compute a step on copies: what cannot be trained is refused before a folder is begun."""
+    device = next(model.parameters()).device
+    feed = Feed(data, views, algorithm.views, config, ranks=Ranks(), device=device)
+    try:
+        copy.deepcopy(algorithm).step(copy.deepcopy(model), feed.next(0))
+    except (ValueError, RuntimeError) as error:
+        raise RunError(f"{config.method} cannot take a step on {data.name}: {error}") from error
+
+
 def _steps_in(config: Config, model: nn.Module, algorithm: Algorithm, data: Data, views: Views, *, ranks: Ranks) -> int:
     """How many steps fit into the time that was asked for, measured on copies; a tenth is left for evaluations."""
     budget = parse_time(config.time or "")
@@ -155,12 +170,17 @@ def _check_finite(terms: Objective, training: Training, record: Record, *, weigh
     named = {name: getattr(terms, name) for name in ("supervised", "consistency", "distillation", "total")}
     bad = [f"the {name} loss" for name, value in named.items() if not math.isfinite(value.detach())]
     if weights:
-        bad += [f"the weight {n}" for n, value in training.model.named_parameters() if not bool(value.isfinite().all())]
+        state = {n: v for n, v in training.model.state_dict().items() if v.is_floating_point()}
+        bad += [f"the weight {name}" for name, value in state.items() if not bool(value.isfinite().all())]
     if bad:
-        raise BrokenError(
-            f"{bad[0]} became infinite or NaN in step {training.done:,} of {training.config.method}: lower the "
-            f"learning rate, clip gradients, or look for such values in the data. {record.last_good()}"
-        )
+        raise _lost(bad[0], training, record)
+
+
+def _lost(what: str, training: Training, record: Record) -> BrokenError:
+    return BrokenError(
+        f"{what} became infinite or NaN in step {training.done:,} of {training.config.method}: lower the learning "
+        f"rate, clip gradients, or look for such values in the data. {record.last_good()}"
+    )
 
 
 @contextmanager

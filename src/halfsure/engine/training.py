@@ -10,6 +10,7 @@ from torch.nn.utils import clip_grad_norm_
 from halfsure.algorithms import Algorithm, Objective, objective, ramp
 from halfsure.data import Data
 from halfsure.engine.config import Config
+from halfsure.engine.folder import RunError
 from halfsure.engine.inputs import Feed, Views
 from halfsure.engine.optim import Average, make_optimizer, rate
 from halfsure.engine.ranks import Ranks
@@ -75,7 +76,7 @@ class Training:
             "step": self.done,
             "seconds": self.seconds,
             "streams": self.feed.streams.state(),
-            "window": self.window.state(),
+            "window": self.ranks.all_objects(self.window.state()),
             **{name: part.state_dict() for name, part in self._parts().items()},
         }
 
@@ -83,9 +84,14 @@ class Training:
         """Go on from a state."""
         self.done, self.seconds = state["step"], state["seconds"]
         self.feed.streams.restore(state["streams"])
-        self.window.restore(state["window"])
+        windows = state["window"]  # one a process; a number of them that changed takes the first one's
+        self.window.restore(windows[self.ranks.rank if len(windows) == self.ranks.size else 0])
         for name, part in self._parts().items():
-            part.load_state_dict(state[name])
+            try:
+                part.load_state_dict(state[name])
+            except (RuntimeError, ValueError, KeyError) as error:
+                why = str(error).splitlines()[-1].strip()
+                raise RunError(f"the network is not the one this run was begun with: {why}") from None
 
     def _parts(self) -> dict[str, Any]:
         return {
