@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from halfsure.engine.folder import RunError
@@ -128,7 +129,7 @@ def ranks_for(device: torch.device) -> Iterator[Ranks]:
         if device.type == "cuda":
             torch.cuda.set_device(device)
         backend = "nccl" if device.type == "cuda" else "gloo"
-        store, rank, size = next(distributed.distributed_c10d.rendezvous("env://"))
+        store, rank, size = next(rendezvous("env://"))
         if os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]:
             # After a restart the store still holds the addresses of the processes that are gone: each life has its own
             # part of it. (Over several machines the count may differ, pytorch#135712.)
