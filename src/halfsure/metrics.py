@@ -250,7 +250,8 @@ def _columns(logits: Tensor, labels: Tensor, map: Map) -> dict[str, Tensor]:
 
 
 def _columns_of_part(logits: Tensor, labels: Tensor, map: Map) -> dict[str, Tensor]:
-    probs, soft, sparse = map(logits), SOFTMAX(logits), SPARSEMAX(logits)
+    probs, soft = map(logits), SOFTMAX(logits)
+    sparse = probs if map == SPARSEMAX else SPARSEMAX(logits)
     truth = labels.clamp(min=0)  # an unknown label may stand for any class here: the caller drops what it gives
     index = truth.unsqueeze(-1)
     bins = torch.bucketize(probs, torch.tensor(TENTHS, dtype=probs.dtype), right=True)  # lower ≤ p < upper

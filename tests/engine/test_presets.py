@@ -94,10 +94,10 @@ def test_paper_mixmatch_on_all_of_svhn() -> None:
 
 @pytest.mark.parametrize(("name", "epsilon"), [("cifar10", 6.0), ("svhn", 1.0), ("svhn-extra", 1.0)])
 def test_paper_vat(name: str, epsilon: float) -> None:
-    """The column of realistic-ssl-evaluation."""
+    """The column of realistic-ssl-evaluation; but its ξ, in float32, would give random directions."""
     for method in ("vat", "vat+me", "vat+ads"):
         config = preset(named(name), method, "paper")
-        assert (config.epsilon, config.xi, config.weight) == (epsilon, 1e-6, 0.3)
+        assert (config.epsilon, config.xi, config.weight) == (epsilon, None, 0.3)
         assert config.distill_weight == (None if method == "vat" else 0.1)
         assert (config.optimizer, config.lr, config.schedule, config.steps) == ("adam", 3e-3, "drop", 500_000)
         assert (config.ramp * config.steps, config.ramp_shape) == (200_000, "exp")

@@ -85,7 +85,7 @@ def test_stopped_twice_and_gone_on_with(case: str, tmp_path: Path, stop_at: Call
     # In the middle between two evaluations, and at one.
     for step, number in ((2, signal.SIGTERM), (7, signal.SIGINT)):
         begun = stop_at(step, number)
-        with pytest.raises(StoppedError, match=f"stopped after step {step + 1}.*resume") as stopped:
+        with pytest.raises(StoppedError, match=f"stopped after step {step + 1}.*the same call goes on") as stopped:
             start(make(), config, out=tmp_path / "stopped")
         assert stopped.value.signal == number
         assert begun == list(range(done, step + 1))

@@ -164,7 +164,9 @@ class TargetedAlgorithm(Algorithm):
 
     def audit(self, logits: Tensor) -> Target:
         """The targets the strategy makes. (m, classes) → Target."""
-        return self.strategy.target(logits)
+        if self.prior is None:
+            return self.strategy.target(logits)
+        return self.strategy.guess(self.prior.scale(self.map(logits)))
 
 
 def forward(model: nn.Module, *inputs: Tensor) -> tuple[Tensor, ...]:

@@ -37,5 +37,9 @@ class Prior(nn.Module):
             distributed.all_reduce(sums)
         if sums[-1] > 0:
             self.running.lerp_((sums[:-1] / sums[-1]).to(self.running), 1 - self.momentum)
+        return self.scale(probs)
+
+    def scale(self, probs: Tensor) -> Tensor:
+        """Scale by the shares as they are. (batch, classes) → (batch, classes)."""
         scaled = probs * (self.prior / self.running.clamp(min=1e-6)).to(probs)
         return scaled / scaled.sum(-1, keepdim=True)

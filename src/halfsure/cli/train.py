@@ -1,7 +1,7 @@
 """`halfsure train` and `halfsure resume`."""
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +10,10 @@ import torch
 from rich.console import Console
 from tyro.conf import Positional, arg
 
-from halfsure.data import Data
+from halfsure.data import Data, DataError
 from halfsure.engine import PRESETS, Config, DataConfig, Run, go_on, open_data, preset, start
 from halfsure.engine.classes import class_settings
-from halfsure.engine.entry import default_folder, lasting, make_network
+from halfsure.engine.entry import default_folder, lasting, make_network, refuse_foreign
 from halfsure.engine.ranks import launched
 
 __all__ = ["Resume", "Train"]
@@ -52,6 +52,11 @@ class Train:
     def checked(self) -> "Train":
         """The same command, if every setting is in its range and the method and network have a meaning for the data."""
         self.config.check()
+        preset = self.by_preset().config
+        given = [item.name for item in fields(preset) if getattr(preset, item.name) != getattr(self.config, item.name)]
+        refuse_foreign(given, self.opened)
+        if {"time", "steps"} <= set(given):
+            raise DataError("give either steps or a time, not both")
         self.config.algorithm(**class_settings(self.opened, self.config))
         with torch.device("meta"):
             make_network(self.opened, self.config)
@@ -103,4 +108,6 @@ def _tell(run: Run, console: Console) -> None:
     if readings:
         text = ", ".join(f"{100 * value:.2f} % {names[name]}" for name, value in readings.items())
         console.print(f"test error {text}", highlight=False, soft_wrap=True)
+    elif (scored := run.metrics[-1:]) and scored[0].get("val") and scored[0]["val"]["error"] is not None:
+        console.print(f"validation error {100 * scored[0]['val']['error']:.2f} % at the end", highlight=False)
     console.print(f"the run is in {run.path}", highlight=False, soft_wrap=True)

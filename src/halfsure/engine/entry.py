@@ -1,6 +1,7 @@
 """One call from data to a trained model: `fit` for one's own network, `start` and `go_on` for the command line."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,12 @@ from halfsure.engine.train import train
 from halfsure.methods import parse
 from halfsure.nets import build
 
-__all__ = ["default_folder", "fit", "go_on", "lasting", "make_network", "open_data", "start"]
+__all__ = ["default_folder", "fit", "go_on", "lasting", "make_network", "open_data", "refuse_foreign", "start"]
 
+FOREIGN = {
+    "image": ("weak_noise", "strong_noise", "strong_swap"),
+    "array": ("flip", "shift", "ops", "cutout", "normalise"),
+}
 LABELS_A_CLASS = 4  # of an official set, if nothing else is asked for
 
 
@@ -50,6 +55,9 @@ def fit(
     """
     if unknown := sorted(set(settings) - {field.name for field in fields(Config)}):
         raise TypeError(f"fit has no setting {unknown[0]!r}; halfsure.engine.config.Config lists them")
+    if model is not None and (given := sorted({"net", "norm", "dropout"} & set(settings))):
+        raise TypeError(f"{given[0]} is for the networks of halfsure; with one of your own leave it away")
+    refuse_foreign(settings, data)
     config = settings_of(data, method, preset, settings.get("seed", 0))
     return start(data, replace(config, **settings), model=model, out=out, views=views, console=console)
 
@@ -70,6 +78,7 @@ def start(
     about: dict[str, Any] = {
         "source": source,
         "data": None if data_config is None else asdict(data_config),
+        "views": "the config's" if views is None else None,
         "net": None if model is not None else {"name": config.net, "norm": config.norm, "dropout": config.dropout},
     }
     if model is None:
@@ -81,6 +90,14 @@ def start(
                 raise RunError(str(error)) from None
     folder = None if out is None else Folder(out)
     return train(model, data, config, folder=folder, about=about, views=views, console=console)
+
+
+def refuse_foreign(names: Iterable[str], data: Data) -> None:
+    """Refuse settings that have no meaning for this kind of data, rather than pass over them."""
+    foreign = sorted(set(names) & set(FOREIGN[data.kind]))
+    if foreign:
+        kinds = {"image": "rows of numbers", "array": "images"}
+        raise DataError(f"{foreign[0]} is for {kinds[data.kind]}, and {data.name} has {data.kind}s: leave it away")
 
 
 def make_network(data: Data, config: Config) -> nn.Module:

@@ -47,6 +47,8 @@ class Folder:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes out for the time of the block; a process that dies holds no lock."""
+        if self.path.exists() and not self.path.is_dir():
+            raise RunError(f"{self.path} is a file; a run needs a folder: choose another --out")
         self.path.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(self.path / ".lock", timeout=0):

@@ -42,7 +42,7 @@ class Preprocessing:
     def of(cls, data: Data, normalise: str) -> "Preprocessing":
         """Measure it on the training samples, those held out for validation apart."""
         shape = data.train.samples.shape[1:]
-        seen = np.arange(len(data.train)) if data.unlabeled is None else data.unlabeled
+        seen = _seen(data)
         if data.kind == "image" and normalise == "half":
             return cls("image", shape, (0.5,) * shape[-1], (0.5,) * shape[-1])
         mean, std = _moments(data.train.samples, seen, 255.0 if data.kind == "image" else 1.0)
@@ -84,7 +84,7 @@ def make_views(data: Data, preprocessing: Preprocessing, config: Config) -> View
                 config.ops, config.flip, config.shift, config.cutout, mean=mean, std=std, seed=seed
             )
         return views
-    seen = np.arange(len(data.train)) if data.unlabeled is None else data.unlabeled
+    seen = _seen(data)
     some = seen[np.linspace(0, len(seen) - 1, min(len(seen), CHUNK)).astype(np.int64)]
     reference = preprocessing(data.train.samples[some])
     views = {"weak": _Rows(preprocessing, ArrayView(noise=config.weak_noise, reference=reference, seed=seed))}
@@ -154,6 +154,11 @@ class Feed:
     def _view(self, name: ViewName, indices: NDArray[np.int64], step: int, stream: int) -> Tensor:
         view = self._views[name](self._samples[indices], indices, step, stream)
         return view.to(self._device, self._dtype, non_blocking=True)
+
+
+def _seen(data: Data) -> NDArray[np.int64]:
+    """The samples that training may look at: all but those held out for validation."""
+    return np.arange(len(data.train)) if data.unlabeled is None else np.union1d(data.labeled, data.unlabeled)
 
 
 def _moments(

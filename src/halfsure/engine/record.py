@@ -60,7 +60,12 @@ class Record:
     def steps(self) -> int | None:
         """How many steps the run in the folder has, if there is one."""
         found = self._ranks.same_object(self._mine.config if self._mine else None)
-        return None if found is None else int(found["config"]["steps"])
+        if found is None:
+            return None
+        try:
+            return int(found["config"]["steps"])
+        except (KeyError, TypeError, ValueError):
+            raise RunError("the config.json of the folder does not say how many steps the run has") from None
 
     def claim(self, data: Data, config: Config, about: dict[str, Any], map: Map, preprocessing: Preprocessing) -> None:
         """Make the folder this run's, or see that it is."""
@@ -89,7 +94,7 @@ class Record:
         found = folder.config
         if found is not None:
             _same_run(folder, found, self.config)
-            then, now = found["versions"]["torch"], str(torch.__version__)
+            then, now = found["versions"].get("torch"), str(torch.__version__)
             self.remarks += [f"begun with torch {then}, now {now}: the bits may differ"] if then != now else []
             return found
         if folder.begun:
@@ -149,15 +154,21 @@ class Record:
             why = error.strerror or str(error)
             raise BrokenError(f"step {step:,} could not be saved: {why}. {self.last_good()}") from error
 
-    def last_good(self) -> str:
-        """Where a run that had to end can be gone on from."""
+    def where(self) -> str:
+        """What there is of a run that had to end."""
         if self.folder is None:
             return "Nothing was saved: the run has no folder."
         if self._saved is None:
             return "Nothing had been saved yet."
-        return (
-            f"The last good checkpoint is that of step {self._saved:,}; go on with: halfsure resume {self.folder.path}"
-        )
+        return f"The last good checkpoint is that of step {self._saved:,}, in {self.folder.path}"
+
+    def last_good(self) -> str:
+        """The same, and how to go on."""
+        if self.folder is None or self._saved is None:
+            return self.where()
+        own = self.config.get("source") is None or self.config.get("net") is None
+        how = "the same call goes on from there" if own else f"go on with: halfsure resume {self.folder.path}"
+        return f"The last good checkpoint is that of step {self._saved:,}; {how}"
 
 
 def fingerprint(data: Data) -> dict[str, Any]:
@@ -185,6 +196,11 @@ def _same_run(folder: Folder, found: dict[str, Any], wanted: dict[str, Any]) -> 
     changes = [
         f"{key} was {was.get(key)!r}, now {now[key]!r}" for key in now if key not in FREE and was.get(key) != now[key]
     ]
+    changes += [
+        f"{key} was {found.get(key) or 'your own'}, now {wanted.get(key) or 'your own'}"
+        for key in ("net", "views")
+        if found.get(key) != wanted.get(key)
+    ]
     if found.get("fingerprint") != wanted["fingerprint"]:
         changes.append("the data or its labels are not the same")
     if changes:
@@ -192,7 +208,7 @@ def _same_run(folder: Folder, found: dict[str, Any], wanted: dict[str, Any]) -> 
             f"{folder.path} holds another run: {'; '.join(changes[:4])}{' …' if len(changes) > 4 else ''}. "
             "Choose another --out, or remove the folder if it is not needed"
         )
-    made_by, mine = found["versions"]["halfsure"], wanted["versions"]["halfsure"]
+    made_by, mine = found.get("versions", {}).get("halfsure", "?"), wanted["versions"]["halfsure"]
     if made_by != mine:
         raise RunError(
             f"{folder.path} was begun by halfsure {made_by}, this is {mine}: another version may train otherwise. "

@@ -142,7 +142,7 @@ def readings(metrics: list[dict[str, Any]], k: int) -> dict[str, float | None]:
     """
     tested = [line for line in metrics if line.get("test")]
     errors = [line["test"]["error"] for line in tested]
-    validated = [line for line in tested if line.get("val")]
+    validated = [line for line in tested if line.get("val") and line["val"]["error"] is not None]
     best = min(validated, key=lambda line: (line["val"]["error"], -line["step"]), default=None)
     return {
         "last": errors[-1] if errors else None,

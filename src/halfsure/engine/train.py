@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from rich.console import Console
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from halfsure.algorithms import Algorithm, Objective
 from halfsure.data import Data
@@ -19,7 +20,7 @@ from halfsure.engine.classes import class_settings
 from halfsure.engine.config import Config, parse_time
 from halfsure.engine.evaluate import Evaluator
 from halfsure.engine.folder import BrokenError, Folder, RunError
-from halfsure.engine.inputs import Feed, Preprocessing, Views, make_views, require_views
+from halfsure.engine.inputs import Preprocessing, Views, make_views, require_views
 from halfsure.engine.progress import Display
 from halfsure.engine.ranks import Ranks, local_device, ranks_for
 from halfsure.engine.record import Record
@@ -67,27 +68,34 @@ def train(
     views = views or make_views(data, preprocessing, config)
     require_views(views, algorithm, data)
     model = _prepare(model, data, preprocessing, config, device)
-    with _torch_settings(config):
-        _rehearse(model, algorithm, data, views, config)
-    with _torch_settings(config), ranks_for(device) as ranks, Record(folder, ranks) as record:
-        if config.time is not None:
-            steps = record.steps() or _steps_in(config, model, algorithm, data, views, ranks=ranks)
-            config = replace(config, steps=steps)
-        record.claim(data, config, about or {}, algorithm.map, preprocessing)
-        training = Training(model, algorithm, data, views, config, ranks=ranks)
-        evaluator = Evaluator(data, preprocessing, algorithm, config, ranks=ranks)
-        if state := record.resume():
-            training.restore(state)
-        else:
-            record.save(training.state(), training.average.model)
-        with Display(console if ranks.first else None, training.done, config.steps) as display:
-            display.notes(record.remarks)
-            _loop(training, evaluator, record, display)
+    with _torch_settings(config), ranks_for(device) as ranks:
+        trial = _rehearse(model, algorithm, data, views, config, ranks=ranks)
+        with Record(folder, ranks) as record:
+            if config.time is not None:
+                evaluator = Evaluator(data, preprocessing, algorithm, config, ranks=ranks)
+                config = replace(config, steps=record.steps() or _steps_in(config.time, trial, evaluator))
+            del trial
+            record.claim(data, config, about or {}, algorithm.map, preprocessing)
+            training = Training(model, algorithm, data, views, config, ranks=ranks)
+            evaluator = Evaluator(data, preprocessing, algorithm, config, ranks=ranks)
+            _run(training, evaluator, record, console)
     if ranks.first and record.metrics:
         _warn_of_collapse(config, record.metrics[-1])
     path = None if folder is None else folder.path
     averaged = training.average.model
     return Run(averaged, algorithm.map, data.classes, preprocessing, record.metrics, record.config, path)
+
+
+def _run(training: Training, evaluator: Evaluator, record: Record, console: Console | None) -> None:
+    """Go on from where the record is, to the end."""
+    if state := record.resume():
+        training.restore(state)
+    else:
+        record.save(training.state(), training.average.model)
+    shown = console if training.ranks.first else None
+    with Display(shown, training.done, training.config.steps) as display:
+        display.notes(record.remarks)
+        _loop(training, evaluator, record, display)
 
 
 def _loop(training: Training, evaluator: Evaluator, record: Record, display: Display) -> None:
@@ -132,37 +140,51 @@ def _prepare(
     model: nn.Module, data: Data, preprocessing: Preprocessing, config: Config, device: torch.device
 ) -> nn.Module:
     """Move the network to where it trains, and see that it gives one logit a class."""
+    if any(is_lazy(parameter) for parameter in model.parameters()):
+        raise RunError("the network has lazy modules: pass a sample through it once, so that they get their sizes")
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise RunError("the network has no parameters to train: none requires a gradient")
     layout = torch.channels_last if config.channels_last and data.kind == "image" else torch.preserve_format
     dtype = torch.float64 if config.precision == "float64" else torch.float32
-    model = model.to(device, dtype)
+    model = model.to(device)
+    model._apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
     model.to(memory_format=layout)  # type: ignore[call-overload]  # torch's stubs leave it out
+    # A part that its owner put into evaluation mode, such as the norms of a trained backbone, stays in it.
+    modes = {module: module.training or not model.training for module in model.modules()}
     model.eval()
     with torch.no_grad():
         logits = model(preprocessing(data.train.samples[:2]).to(device, dtype))
+    for module, mode in modes.items():
+        module.training = mode
     if not isinstance(logits, torch.Tensor) or logits.shape[1:] != (len(data.classes),):
         found = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
         raise RunError(
             f"{data.name} has {len(data.classes)} classes, so for 2 samples the network must return logits "
             f"(2, {len(data.classes)}); it returns {found}"
         )
-    return model.train()
+    return model
 
 
-def _rehearse(model: nn.Module, algorithm: Algorithm, data: Data, views: Views, config: Config) -> None:
-    """Compute a step on copies: what cannot be trained is refused before a folder is begun."""
-    device = next(model.parameters()).device
-    feed = Feed(data, views, algorithm.views, config, ranks=Ranks(), device=device)
+def _rehearse(
+    model: nn.Module, algorithm: Algorithm, data: Data, views: Views, config: Config, *, ranks: Ranks
+) -> Training:
+    """Take a step on copies: what cannot be trained is refused before a folder is begun."""
     try:
-        copy.deepcopy(algorithm).step(copy.deepcopy(model), feed.next(0))
+        trial = Training(copy.deepcopy(model), copy.deepcopy(algorithm), data, views, config, ranks=ranks)
+        trial.step(0)
     except (ValueError, RuntimeError) as error:
         raise RunError(f"{config.method} cannot take a step on {data.name}: {error}") from error
+    return trial
 
 
-def _steps_in(config: Config, model: nn.Module, algorithm: Algorithm, data: Data, views: Views, *, ranks: Ranks) -> int:
-    """How many steps fit into the time that was asked for, measured on copies; a tenth is left for evaluations."""
-    budget = parse_time(config.time or "")
-    trial = Training(copy.deepcopy(model), copy.deepcopy(algorithm), data, views, config, ranks=ranks)
-    return max(1, int(0.9 * budget / seconds_a_step(trial, at_most=min(5.0, 0.05 * budget))))
+def _steps_in(budget: str, trial: Training, evaluator: Evaluator) -> int:
+    """How many steps fit into the time that was asked for, beside the evaluations."""
+    seconds = parse_time(budget)
+    pace = seconds_a_step(trial, at_most=min(5.0, 0.05 * seconds))
+    began = time.monotonic()
+    evaluator.line(trial.config.steps, trial.average.model)
+    evaluations = trial.ranks.same(time.monotonic() - began) * trial.config.evaluations
+    return max(1, int((0.95 * seconds - evaluations) / pace))
 
 
 def _check_finite(terms: Objective, training: Training, record: Record, *, weights: bool) -> None:
@@ -179,7 +201,7 @@ def _check_finite(terms: Objective, training: Training, record: Record, *, weigh
 def _lost(what: str, training: Training, record: Record) -> BrokenError:
     return BrokenError(
         f"{what} became infinite or NaN in step {training.done:,} of {training.config.method}: lower the learning "
-        f"rate, clip gradients, or look for such values in the data. {record.last_good()}"
+        f"rate or clip gradients, in a new folder, or look for such values in the data. {record.where()}"
     )
 
 

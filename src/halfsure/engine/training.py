@@ -1,13 +1,16 @@
 """Everything that changes while a run trains, and the one step that changes it."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import clip_grad_norm_
 
-from halfsure.algorithms import Algorithm, Objective, objective, ramp
+from halfsure.algorithms import Algorithm, Losses, Objective, objective, ramp
 from halfsure.data import Data
 from halfsure.engine.config import Config
 from halfsure.engine.folder import RunError
@@ -35,21 +38,33 @@ class Training:
         self.optimizer = make_optimizer(model, config)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=config.precision == "fp16")
         self.window = Window()
+        norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
+        self._norms = [(norm, norm.momentum) for norm in norms if norm.momentum is not None]
         self.done, self.seconds = 0, 0.0
         self._shared = ranks.wrap(model, self.device)
         if config.compile:
             model.compile()
 
     def update(self) -> Objective:
-        """One step: a batch, its losses, their gradient, new weights."""
-        config, step, began = self.config, self.done, time.monotonic()
+        """One step, with everything that is kept of it."""
+        began = time.monotonic()
+        terms, losses = self.step(self.done)
+        self.average.update(self.model, self.done)
+        self.window.add(terms, losses)
+        self.done += 1
+        self.seconds += time.monotonic() - began
+        return terms
+
+    def step(self, step: int) -> tuple[Objective, Losses]:
+        """A batch, its losses, their gradient, new weights."""
+        config = self.config
         # What a network draws by itself, dropout, follows from seed, step and rank: nothing has to be remembered.
         torch.manual_seed(int(base_key(DROPOUT, config.seed, self.ranks.rank, step)))
         batch = self.feed.next(step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate(config, step)
         half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(config.precision)
-        with torch.autocast(self.device.type, half, enabled=half is not None):
+        with torch.autocast(self.device.type, half, enabled=half is not None), self._young_statistics(step):
             losses = self.algorithm.step(self._shared, batch)
         ramped = ramp(step / config.steps, config.ramp, config.ramp_shape)
         terms = objective(losses, self.algorithm, ramped, self.ranks.mean)
@@ -60,11 +75,23 @@ class Training:
             clip_grad_norm_(self.model.parameters(), config.clip)
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        self.average.update(self.model, step)
-        self.window.add(terms, losses)
-        self.done += 1
-        self.seconds += time.monotonic() - began
-        return terms
+        return terms, losses
+
+    @contextmanager
+    def _young_statistics(self, step: int) -> Iterator[None]:
+        """Batch norm's running statistics are plain means until its momentum's memory is full.
+
+        With a momentum of .001 they would otherwise be half their initial values after 600 steps. A compiled network
+        keeps its momentum: every other one would be compiled anew.
+        """
+        norms = [] if self.config.compile else self._norms
+        for norm, momentum in norms:
+            norm.momentum = max(momentum, 1 / (step + 1))
+        try:
+            yield
+        finally:
+            for norm, momentum in norms:
+                norm.momentum = momentum
 
     def line(self) -> dict[str, Any]:
         """What metrics.jsonl tells of training itself, over the steps since the last line."""
