@@ -19,6 +19,11 @@ __all__ = ["Ranks", "launched"]
 
 T = TypeVar("T")
 
+# Process groups live as long as the process. Where the last reference goes right after a collective, torch 2.13 can
+# wait for ever: the destructor joins gloo's threads while it holds the interpreter's lock, and one of them needs that
+# lock to let go of a tensor.
+GROUPS: list[object] = []
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -137,6 +142,7 @@ def ranks_for(device: torch.device) -> Iterator[Ranks]:
                 f"life {os.environ.get('TORCHELASTIC_RESTART_COUNT')}", store
             )
         distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
+        GROUPS.append(distributed.group.WORLD)
         try:
             yield Ranks(distributed.get_rank(), distributed.get_world_size())
         finally:
