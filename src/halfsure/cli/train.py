@@ -11,7 +11,7 @@ from rich.console import Console
 from tyro.conf import Positional, arg
 
 from halfsure.data import Data, DataError
-from halfsure.engine import PRESETS, Config, DataConfig, Run, go_on, open_data, preset, start
+from halfsure.engine import EXPECTED, PRESETS, Config, DataConfig, Run, go_on, open_data, preset, start
 from halfsure.engine.classes import class_settings
 from halfsure.engine.entry import default_folder, lasting, make_network, refuse_foreign
 from halfsure.engine.ranks import launched
@@ -72,8 +72,10 @@ class Train:
         for line in (
             f"{self.source}: {counts}, {len(data.test or ()):,} to test on",
             f"{config.method} with {config.net} for {length}; preset {config.preset}: {PRESETS[config.preset]}",
+            f"seen with fixmatch-ads: {seen}" if (seen := EXPECTED.get((config.preset, self.source))) else "",
         ):
-            shown.print(line, highlight=False, soft_wrap=True)
+            if line:
+                shown.print(line, highlight=False, soft_wrap=True)
         source, data_config = lasting(self.source, self.data)
         run = start(data, config, out=out, source=source, data_config=data_config, console=shown)
         _tell(run, shown)
