@@ -30,7 +30,7 @@ TUNING_SEEDS, SEEDS = (100, 101), (0, 1, 2, 3, 4)
 
 SUPERVISED = [{"lr": lr, "ema": 0.999} for lr in (5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 16e-3)]
 VAT = [
-    {"lr": lr, "epsilon": epsilon, "weight": weight, "unlabeled_batch": 64}
+    {"lr": lr, "epsilon": epsilon, "weight": weight, "unlabeled_batch": 64, "xi": 0.2}
     for lr, epsilon, weight in [
         *[(5e-4, 1.4, 0.3), (5e-4, 1.4, 1.0), (5e-4, 2.8, 0.3), (5e-4, 2.8, 1.0), (1e-3, 1.4, 1.0), (1e-3, 2.8, 1.0)],
     ]
