@@ -35,10 +35,17 @@ def permute(positions: ArrayLike, size: int, *salts: int) -> NDArray[np.int64]:
     values = np.array(positions, dtype=np.uint64, ndmin=1)
     outside = np.ones(values.shape, dtype=bool)
     rounds = keys(np.arange(ROUNDS), *salts)
-    while outside.any():
-        left, right = values[outside] >> shift, values[outside] & mask
+
+    def send(inputs: UInts) -> UInts:
+        left, right = inputs >> shift, inputs & mask
         for key in rounds:
             left, right = right, left ^ (mix(right ^ key) & mask)
-        values[outside] = (left << shift) | right
+        outputs: UInts = (left << shift) | right
+        return outputs
+
+    # Where the whole table is hardly larger than what is asked for, it is made once and looked up from then on.
+    table = send(np.arange(4**half, dtype=np.uint64)) if 4**half <= 8 * values.size else None
+    while outside.any():
+        values[outside] = send(values[outside]) if table is None else table[values[outside]]
         outside = values >= size
     return values.astype(np.int64)

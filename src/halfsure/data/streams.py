@@ -10,6 +10,9 @@ from halfsure.data.random import permute
 
 __all__ = ["Indices", "Stream", "TwoStreams"]
 
+REMEMBERED = 2**16
+"""Up to so many samples the order of a whole pass is kept: to make it once is faster, and takes no memory to speak of."""
+
 
 class Stream:
     """An endless order over samples, pass after pass, one batch at a time.
@@ -36,6 +39,7 @@ class Stream:
         self._salts = (seed, name)
         self._rank, self._ranks = rank, ranks
         self._pass, self._position = 0, 0
+        self._order: tuple[int, NDArray[np.int64]] | None = None
 
     def next(self) -> NDArray[np.int64]:
         """This rank's share of the next batch. → (about batch/ranks,)."""
@@ -43,8 +47,14 @@ class Stream:
             self._pass, self._position = self._pass + 1, 0
         start = self._position * self.batch
         self._position += 1
-        positions = np.arange(start + self._rank, start + self.batch, self._ranks)
-        return self.samples[permute(positions, len(self.samples), self._pass, *self._salts)]
+        chosen = slice(start + self._rank, start + self.batch, self._ranks)
+        if len(self.samples) > REMEMBERED:
+            positions = np.arange(chosen.start, chosen.stop, chosen.step)
+            return self.samples[permute(positions, len(self.samples), self._pass, *self._salts)]
+        if self._order is None or self._order[0] != self._pass:
+            everyone = permute(np.arange(len(self.samples)), len(self.samples), self._pass, *self._salts)
+            self._order = self._pass, self.samples[everyone]
+        return self._order[1][chosen]
 
     def state(self) -> dict[str, int]:
         """Where the stream is."""

@@ -59,7 +59,7 @@ class Training:
         """A batch, its losses, their gradient, new weights."""
         config = self.config
         # What a network draws by itself, dropout, follows from seed, step and rank: nothing has to be remembered.
-        torch.manual_seed(int(base_key(DROPOUT, config.seed, self.ranks.rank, step)))
+        self._seed(int(base_key(DROPOUT, config.seed, self.ranks.rank, step)))
         batch = self.feed.next(step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate(config, step)
@@ -76,6 +76,12 @@ class Training:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         return terms, losses
+
+    def _seed(self, seed: int) -> None:
+        """Seed the device's generator alone: `torch.manual_seed` asks after every kind there is, and remembers asking."""
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
 
     @contextmanager
     def _young_statistics(self, step: int) -> Iterator[None]:
