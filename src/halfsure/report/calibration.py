@@ -1,0 +1,118 @@
+"""Reliability diagrams: whether predictions are right as often as they claim."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+
+from halfsure.report.figures import figure_of
+from halfsure.report.markup import Cell, cell, details, number_cell, percent, section, table
+from halfsure.report.plots import QUIET, draw, look
+from halfsure.report.record import number, part_name, within
+from halfsure.report.study import Group, Study, mean_sd
+
+__all__ = ["Bin", "calibration", "pooled"]
+
+
+@dataclass(frozen=True)
+class Bin:
+    """The samples whose largest probability falls into (lower, upper]."""
+
+    lower: float
+    upper: float
+    count: int
+    confidence: float
+    """Mean largest probability; of no sample the middle of the bin."""
+    accuracy: float
+
+
+def calibration(study: Study) -> str:
+    """Section: a reliability diagram a method, and the bins as a table."""
+    part = study.part
+    if part is None:
+        return ""
+    found = [(place, group, pooled(group, part)) for place, group in enumerate(study.groups)]
+    known = [(place, group, bins) for place, group, bins in found if any(b.count for b in bins)]
+    if not known:
+        return ""
+    plots = [_diagram(study, place, group, bins) for place, group, bins in known]
+    seeds = " Seeds are put together in the bins; the ECE is the mean over them." if not study.single else ""
+    caption = (
+        f"On {part_name(part)} samples, read in the map each model was trained in. Bars: accuracy of the predictions "
+        "whose largest probability falls into the bin, stronger in colour the more there are; their number is above. "
+        "Marks: mean probability and accuracy. On the dashed line predictions are right as often as they claim; below "
+        "it they claim too much, above it too little. "
+        f"ECE is the mean distance from it.{seeds} {_softmax(study, part)}"
+    )
+    numbers = table(
+        ["method", "from", "to", "samples", "confidence", "accuracy"],
+        (_row(group, one) for _, group, bins in known for one in bins if one.count),
+        caption="Reliability bins",
+    )
+    figure = figure_of("Reliability", "", plots, caption)
+    return section("calibration", "Calibration", figure + details("The bins as a table", numbers))
+
+
+def pooled(group: Group, part: str) -> list[Bin]:
+    """The bins of all seeds put together."""
+    tables = [within(record.last, part, "reliability") for record in group.records]
+    rows = zip(*(found for found in tables if _is_table(found)), strict=False)
+    return [_pool(row) for row in rows]
+
+
+def _is_table(found: object) -> bool:
+    keys = ("lower", "upper", "count")
+    return isinstance(found, list) and all(number(row, key) is not None for row in found for key in keys)
+
+
+def _pool(rows: Sequence[dict[str, float]]) -> Bin:
+    lower, upper = rows[0]["lower"], rows[0]["upper"]
+    filled = [row for row in rows if row["count"]]
+    count = sum(int(row["count"]) for row in filled)
+    if not count:
+        return Bin(lower, upper, 0, (lower + upper) / 2, 0.0)
+    mean = {key: sum(row["count"] * row[key] for row in filled) / count for key in ("confidence", "accuracy")}
+    return Bin(lower, upper, count, mean["confidence"], mean["accuracy"])
+
+
+def _diagram(study: Study, place: int, group: Group, bins: list[Bin]) -> str:
+    shown, filled = look(place), [one for one in bins if one.count]
+    total, most = sum(one.count for one in filled), max(one.count for one in filled)
+
+    def paint(axes: Axes) -> None:
+        axes.plot([0, 1], [0, 1], color=QUIET, dashes=(4, 3), linewidth=1)
+        for one in filled:
+            middle, width = (one.lower + one.upper) / 2, one.upper - one.lower
+            alpha = 0.12 + 0.5 * (one.count / most) ** 0.5
+            axes.bar(middle, one.accuracy, 0.92 * width, color=shown.colour, alpha=alpha, linewidth=0)
+            axes.text(middle, 1.03, _short(one.count), ha="center", color=QUIET, fontsize=8)
+        xs, ys = [one.confidence for one in filled], [one.accuracy for one in filled]
+        axes.plot(xs, ys, color=shown.colour, marker=shown.marker, linewidth=1.2)
+        axes.set_xlim(-0.03, 1.01)
+        axes.set_ylim(-0.03, 1.1)
+        axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
+
+    ece, _ = mean_sd(group.ends(str(study.part), "ece").values())
+    label = f"Reliability diagram of {group.name}: ECE {percent(ece)} over {total} predictions."
+    title = f"{group.name}: ECE {percent(ece)}"
+    return draw(f"reliability-{place}", paint, title=title, x="largest probability", y="accuracy", label=label)
+
+
+def _short(count: int) -> str:
+    return f"{count / 1000:.0f}k" if count >= 9_950 else f"{count / 1000:.1f}k" if count >= 1000 else str(count)
+
+
+def _row(group: Group, one: Bin) -> list[Cell]:
+    return [
+        cell(group.name),
+        number_cell(f"{one.lower:.3f}", one.lower),
+        number_cell(f"{one.upper:.3f}", one.upper),
+        number_cell(f"{one.count:,}", one.count),
+        number_cell(f"{one.confidence:.3f}", one.confidence),
+        number_cell(percent(one.accuracy), one.accuracy),
+    ]
+
+
+def _softmax(study: Study, part: str) -> str:
+    found = [(group.name, mean_sd(group.ends(part, "softmax_ece").values())[0]) for group in study.groups]
+    return "Read through softmax the ECE would be " + "; ".join(f"{name} {percent(ece)}" for name, ece in found) + "."
