@@ -21,8 +21,8 @@ $(READY): pyproject.toml constraints.txt
 	$(PY) -m pip install --quiet --constraint constraints.txt --editable '.[dev,tables,tensorboard]'
 	@touch $@
 
-demo: $(READY)  ## train on digits with 20 labels, with and without ADS
-	$(PY) examples/plug_into_your_loop.py
+demo: $(READY)  ## train on digits with 40 labels, with and without unlabeled ones; a table and a report
+	$(VENV)/bin/halfsure demo
 
 test: lint  ## lint, check types, run every test
 	$(PY) -m pytest --numprocesses 2 --quiet -m "not network"

@@ -19,6 +19,7 @@ from halfsure.simplex import Map, entmax, softmax, sparsemax, sparsemax_loss
 if TYPE_CHECKING:
     from halfsure import theory
     from halfsure.engine import Run, fit, load
+    from halfsure.estimator import SSLClassifier
     from halfsure.methods import method
 
 __version__ = "0.1.0"
@@ -30,6 +31,7 @@ __all__ = [
     "NegativeSampling",
     "PseudoLabel",
     "Run",
+    "SSLClassifier",
     "Sharpening",
     "Target",
     "TopM",
@@ -49,6 +51,7 @@ __all__ = [
 LOADED_WHEN_USED = {
     "theory": ("theory", False),
     "Run": ("engine", True),
+    "SSLClassifier": ("estimator", True),
     "fit": ("engine", True),
     "load": ("engine", True),
     "method": ("methods", True),

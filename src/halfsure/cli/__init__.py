@@ -1,24 +1,58 @@
-"""The command line: `halfsure train | resume | methods | data | version`."""
+"""The command line: `halfsure train`, `predict`, `compare` and more; `COMMANDS` has them all."""
 
+import difflib
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from importlib import import_module
+from typing import Any, Protocol
 
-import tyro
 from rich.console import Console
-from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, subcommand
 
-import halfsure
-from halfsure.cli.data import Data
-from halfsure.cli.methods import Methods
-from halfsure.cli.train import Resume, Train
 from halfsure.data import DataError
 from halfsure.engine import BrokenError, RunError, StoppedError
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "main"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A command as the overview has it, and where it is."""
+
+    place: str
+    about: str
+
+
+COMMANDS = {
+    "train": Row("train.Train", "train a classifier on a few labels and many unlabeled samples"),
+    "resume": Row("train.Resume", "go on with a run that was stopped"),
+    "predict": Row("predict.Predict", "predict the classes of new data"),
+    "evaluate": Row("evaluate.Evaluate", "measure a model on data with labels"),
+    "compare": Row("compare.Compare", "train several methods on the same labels and put them side by side"),
+    "report": Row("report.Report", "write a page about a run or a comparison"),
+    "demo": Row("demo.Demo", "see in about a minute what unlabeled samples add"),
+    "methods": Row("methods.Methods", "list the methods, and what they are put together from"),
+    "data": Row("data.Data", "list, fetch, describe and check the official data sets"),
+    "version": Row("version.Version", "print the version"),
+}
+
+OVERVIEW = """\
+usage: halfsure COMMAND [OPTIONS]
+
+Semi-supervised classification that knows when it is unsure.
+
+{commands}
+
+examples:
+  halfsure demo
+  halfsure train digits
+  halfsure train my_pictures --method fixmatch-ads --labels 100 --out runs/mine
+  halfsure predict runs/mine new_pictures -o predictions.csv
+
+`halfsure COMMAND --help` tells the options of a command, `halfsure --version` the version."""
 
 
 class Command(Protocol):
@@ -27,16 +61,6 @@ class Command(Protocol):
     def run(self, console: Console) -> int:
         """Do it, print the result, give the exit code."""
         ...
-
-
-@dataclass(frozen=True)
-class Version:
-    """Print the version."""
-
-    def run(self, console: Console) -> int:
-        """Print it."""
-        console.print(halfsure.__version__, highlight=False)
-        return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         errors.print(f"halfsure: {text}", soft_wrap=True, highlight=False, markup=False)
 
     try:
+        arguments = _known(arguments, console, errors)
         with warnings.catch_warnings():
             warnings.showwarning = show
             return _parse(arguments).run(console)
@@ -71,25 +96,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _overview() -> str:
+    return OVERVIEW.format(commands="\n".join(f"  {name:<9} {row.about}" for name, row in COMMANDS.items()))
+
+
+def _known(arguments: list[str], console: Console, errors: Console) -> list[str]:
+    """The same words if they begin with a command; else say which there are, and end."""
+    if arguments[:1] == ["--version"]:
+        return ["version"]
+    if arguments[:1] in (["--help"], ["-h"], ["help"]):
+        console.print(_overview(), highlight=False, markup=False, soft_wrap=True)
+        raise SystemExit(0)
+    if arguments and arguments[0] in COMMANDS:
+        return arguments
+    if arguments:
+        near = difflib.get_close_matches(arguments[0], COMMANDS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}."
+        text = f"halfsure: there is no command {arguments[0]!r}; {hint} See halfsure --help"
+    else:
+        text = _overview()
+    errors.print(text, highlight=False, markup=False, soft_wrap=True)
+    raise SystemExit(2)
+
+
 def _parse(arguments: Sequence[str]) -> Command:
-    """Read the command and its options; those of `train` twice, the second time with what its preset says."""
-    config = (OmitSubcommandPrefixes, OmitArgPrefixes)
+    """Read the command and its options; where a preset gives the defaults, a second time over what it says."""
+    from halfsure.cli.options import read_options  # noqa: PLC0415 - the overview needs none of this
+
+    name, *rest = arguments
+    module, _, kind = COMMANDS[name].place.partition(".")
+    options: Any = getattr(import_module(f"halfsure.cli.{module}"), kind)
+
+    def again(default: Any) -> Any:
+        return read_options(options, rest, name, default)
+
     try:
-        command: Command = tyro.cli(
-            Annotated[Train, subcommand("train")]
-            | Annotated[Resume, subcommand("resume")]
-            | Annotated[Methods, subcommand("methods")]
-            | Annotated[Data, subcommand("data")]
-            | Annotated[Version, subcommand("version")],
-            args=arguments,
-            prog="halfsure",
-            description="Semi-supervised classification that knows when it is unsure.",
-            config=config,
-        )
-        if isinstance(command, Train):
-            default = command.by_preset()
-            given = tyro.cli(Train, args=arguments[1:], prog="halfsure train", default=default, config=config)
-            return given.with_data(command.opened).checked()
+        command: Any = read_options(options, rest, name)
+        if name == "train":
+            return again(command.by_preset()).with_data(command.opened).checked()  # type: ignore[no-any-return]
+        if name == "compare":
+            return command.settled(again, shlex.join(["halfsure", *arguments]))  # type: ignore[no-any-return]
     except ValueError as error:  # a setting out of its range, or a method that has no meaning
         raise DataError(str(error)) from None
-    return command
+    return command  # type: ignore[no-any-return]

@@ -4,16 +4,20 @@ import os
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import torch
 from rich.console import Console
 from tyro.conf import Positional, arg
 
 from halfsure.data import Data, DataError
-from halfsure.engine import EXPECTED, PRESETS, Config, DataConfig, Run, go_on, open_data, preset, start
+from halfsure.engine import EXPECTED, PRESETS, Config, DataConfig, Run, open_data, preset, start
+from halfsure.engine.assess import assess
+from halfsure.engine.auto import AUTO, Choice, choose
 from halfsure.engine.classes import class_settings
-from halfsure.engine.entry import default_folder, lasting, make_network, refuse_foreign
+from halfsure.engine.entry import default_folder, lasting, make_network, recorded, refuse_foreign
+from halfsure.engine.folds import deal, how_many
 from halfsure.engine.ranks import launched
 
 __all__ = ["Resume", "Train"]
@@ -32,12 +36,23 @@ class Train:
     """What to train on."""
     out: Path | None = None
     """Run folder; runs/SOURCE-METHOD-LABELS-sSEED if not given."""
+    folds: int | None = None
+    """Models that check this one, each trained without a part of the labels; 5 if there is nothing to test on, else
+    none."""
+    report: bool = True
+    """Write report.html into the run folder."""
     data: DataConfig = field(default_factory=DataConfig)
-    config: Config = field(default_factory=Config)
+    config: Annotated[Config, arg(name="")] = field(default_factory=lambda: Config(method=AUTO))
 
     def by_preset(self) -> "Train":
         """The same with every setting as the preset has it, for what was given to be laid over it."""
-        return replace(self, config=preset(self.opened, self.config.method, self.config.preset, self.config.seed))
+        return replace(self, config=self._preset())
+
+    def _preset(self) -> Config:
+        """The settings of the preset; `auto` becomes a method, with the settings that go with it."""
+        choice = choose(self.opened) if self.config.method == AUTO else Choice(self.config.method, "", {})
+        config = preset(self.opened, choice.method, self.config.preset, self.config.seed)
+        return replace(config, **choice.settings)
 
     @cached_property
     def opened(self) -> Data:
@@ -51,8 +66,14 @@ class Train:
 
     def checked(self) -> "Train":
         """The same command, if every setting is in its range and the method and network have a meaning for the data."""
+        if self.config.method == AUTO:  # asked for by name
+            return (
+                replace(self, config=replace(self.config, method=self._preset().method))
+                .with_data(self.opened)
+                .checked()
+            )
         self.config.check()
-        preset = self.by_preset().config
+        preset = self._preset()
         given = [item.name for item in fields(preset) if getattr(preset, item.name) != getattr(self.config, item.name)]
         refuse_foreign(given, self.opened)
         if {"time", "steps"} <= set(given):
@@ -63,23 +84,44 @@ class Train:
         return self
 
     def run(self, console: Console) -> int:
-        """Train, showing how it goes, and say where the result is."""
+        """Train, showing how it goes, check it, write its report, and say where the result is."""
         data, config = self.opened, self.config
         out = self.out or default_folder(self.source, data, config)
         shown = console if _first() else Console(quiet=True)
+        folds = self._folds()
+        self._announce(shown, folds)
+        source, data_config = lasting(self.source, self.data)
+        about: dict[str, Any] = {"source": source, "data_config": data_config, "folds": folds}
+        run = start(data, config, out=out, console=shown, **about)
+        _finish(run, data, folds, shown, report=self.report)
+        return 0
+
+    def _folds(self) -> int:
+        """How many models check the run: as asked for; else none if there are samples to test on, or it cannot be."""
+        if self.folds:
+            if launched():
+                raise DataError("the folds are trained by one process; leave --folds away under torchrun")
+            deal(self.opened, self.folds, self.config.seed)  # refuses what cannot be held out
+        if self.folds is not None or launched() or self.opened.test is not None or self.opened.val is not None:
+            return self.folds or 0
+        counts = np.bincount(self.opened.train.labels[self.opened.labeled])
+        return how_many(self.opened) if counts.min() > 1 else 0
+
+    def _announce(self, console: Console, folds: int) -> None:
+        data, config = self.opened, self.config
         counts = f"{len(data.train):,} samples, {len(data.labeled):,} of them labeled, {len(data.classes)} classes"
         length = config.time or f"{config.steps:,} steps"
+        seen = EXPECTED.get((config.preset, self.source))
+        choice = choose(data)
         for line in (
             f"{self.source}: {counts}, {len(data.test or ()):,} to test on",
             f"{config.method} with {config.net} for {length}; preset {config.preset}: {PRESETS[config.preset]}",
-            f"seen with fixmatch-ads: {seen}" if (seen := EXPECTED.get((config.preset, self.source))) else "",
+            f"{choice.method}: {choice.why}" if choice.method == config.method else "",
+            f"seen with fixmatch-ads: {seen}" if seen else "",
+            f"then {folds} more, each without a part of the labels, to check it (--folds 0: no check)" if folds else "",
         ):
             if line:
-                shown.print(line, highlight=False, soft_wrap=True)
-        source, data_config = lasting(self.source, self.data)
-        run = start(data, config, out=out, source=source, data_config=data_config, console=shown)
-        _tell(run, shown)
-        return 0
+                console.print(line, highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True)
@@ -88,12 +130,40 @@ class Resume:
 
     run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """The run folder."""
+    report: bool = True
+    """Write report.html into the run folder."""
 
     def run(self, console: Console) -> int:
         """Train on, and say where the result is."""
         shown = console if _first() else Console(quiet=True)
-        _tell(go_on(self.run_folder, shown), shown)
+        was = recorded(self.run_folder)
+        about: dict[str, Any] = {"source": was.source, "data_config": was.data_config, "folds": was.folds}
+        run = start(was.data, was.config, out=self.run_folder, console=shown, **about)
+        _finish(run, was.data, was.folds, shown, report=self.report)
         return 0
+
+
+def _finish(run: Run, data: Data, folds: int, console: Console, *, report: bool) -> None:
+    """Tell how it went, train the folds, write the report."""
+    assert run.path is not None
+    if not _first():
+        return
+    _tell(run, console)
+    if folds:
+        config = Config.from_json(run.config["config"])
+        found = assess(run.path, data, config, folds=folds, workers=os.cpu_count() or 1, console=console)
+        low, high = (f"{100 * end:.1f}" for end in found["interval"])
+        console.print(
+            f"accuracy on held-out labels {100 * found['accuracy']:.1f} % [{low}, {high}] "
+            f"({found['labels']} labels, in {found['folds']} {'parts' if found['folds'] > 1 else 'part'})",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if report:
+        from halfsure.report import write  # noqa: PLC0415 - matplotlib is slow to import
+
+        file = write([run.path], run.path / "report.html", data=data)
+        console.print(f"the report is {file}", highlight=False, soft_wrap=True)
 
 
 def _first() -> bool:

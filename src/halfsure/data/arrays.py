@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Part
 
-__all__ = ["encode_labels", "from_arrays", "from_torch_dataset", "read_npz"]
+__all__ = ["as_samples", "encode_labels", "from_arrays", "from_torch_dataset", "label_names", "read_fields", "read_npz"]
 
 DENSE_LIMIT = 4 * 2**30
 CHUNK = 2**24  # elements looked at together: a mapped array is checked without being loaded whole
@@ -29,12 +29,12 @@ def from_arrays(
     uint8 of shape (n, h, w) or (n, h, w, channels) is taken as images, numbers of shape (n, features) as rows.
     Memory-mapped arrays stay where they are.
     """
-    rows, kind = _samples(samples, name)
+    rows, kind = as_samples(samples, name)
     indexed = classes is not None and takes_indices(labels, name)
     train_labels, found = encode_labels(labels, classes, indexed=indexed, name=name)
     part = None
     if test is not None:
-        test_rows, _ = _samples(test[0], f"{name}, test")
+        test_rows, _ = as_samples(test[0], f"{name}, test")
         part = Part(test_rows, encode_labels(test[1], found, indexed=indexed, name=f"{name}, test")[0])
     train = Part(rows, train_labels)
     return Data(name, kind, found, train, np.flatnonzero(train_labels != UNLABELED), test=part)  # type: ignore[arg-type]
@@ -46,22 +46,28 @@ def read_npz(path: str | os.PathLike[str]) -> Data:
     X may also be the file `X.npy` and y `y.npy` of one folder, which are memory-mapped. Nothing in them is unpickled.
     """
     path = Path(path)
-    try:
-        if path.is_dir():
-            fields = {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in path.glob("*.npy")}
-        else:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                fields = {key: archive[key] for key in archive.files}
-    except FileNotFoundError:
-        raise DataError(f"there is no file {path}") from None
-    except Exception as error:  # zipfile, zlib and numpy each have their own for a damaged or hostile file
-        raise DataError(f"{path} cannot be read as NumPy arrays: {error}") from None
+    fields = read_fields(path)
     if missing := {"X", "y"} - set(fields):
         has = ", ".join(sorted(fields)) or "nothing"
         raise DataError(f"{path} has no array named {' or '.join(sorted(missing))}; it has {has}")
     test = (fields["X_test"], fields["y_test"]) if {"X_test", "y_test"} <= set(fields) else None
     classes = [str(name) for name in np.atleast_1d(fields["classes"])] if "classes" in fields else None
     return from_arrays(fields["X"], fields["y"], classes=classes, test=test, name=path.stem)
+
+
+def read_fields(path: Path) -> dict[str, NDArray[Any]]:
+    """Arrays of an `.npz` by name, of a folder by their files' names, or of an `.npy` as X; none is unpickled."""
+    try:
+        if path.is_dir():
+            return {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in path.glob("*.npy")}
+        if path.suffix.lower() == ".npy":
+            return {"X": np.load(path, mmap_mode="r", allow_pickle=False)}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {key: archive[key] for key in archive.files}
+    except FileNotFoundError:
+        raise DataError(f"there is no file {path}") from None
+    except Exception as error:  # zipfile, zlib and numpy each have their own for a damaged or hostile file
+        raise DataError(f"{path} cannot be read as NumPy arrays: {error}") from None
 
 
 def from_torch_dataset(dataset: Any, *, classes: Sequence[str] | None = None, name: str = "dataset") -> Data:
@@ -102,6 +108,15 @@ def encode_labels(
     return np.array(encoded, dtype=np.int64), tuple(classes)
 
 
+def label_names(labels: Any, classes: Sequence[str] | None = None, name: str = "labels") -> list[str | None]:
+    """The class name of each label, None where it means unlabeled; whole numbers are places in `classes`, if given."""
+    if classes is None:
+        values = [_value(value, row, name) for row, value in enumerate(_as_list(labels, name))]
+        return [None if value is None else str(value) for value in values]
+    indices, _ = encode_labels(labels, classes, name=name)
+    return [None if index == UNLABELED else classes[index] for index in indices]
+
+
 def takes_indices(labels: Any, name: str = "labels") -> bool:
     """Whether labels that come with a list of classes are places in it: whole numbers all."""
     values = [_value(value, row, name) for row, value in enumerate(_as_list(labels, name))]
@@ -130,7 +145,8 @@ def _value(value: Any, row: int, name: str) -> int | str | None:
     raise DataError(f"{name}: row {row} has a label of type {type(value).__name__}; labels are numbers or strings")
 
 
-def _samples(samples: Any, name: str) -> tuple[NDArray[Any], str]:
+def as_samples(samples: Any, name: str) -> tuple[NDArray[Any], str]:
+    """Images or rows as an array, and which of the two they are; what is neither, or not finite, is refused."""
     if hasattr(samples, "detach"):  # a torch tensor
         samples = samples.detach().cpu()
         samples = (samples.float() if samples.is_floating_point() and samples.element_size() < 4 else samples).numpy()

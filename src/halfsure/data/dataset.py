@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfsure.data.formats import DataError
+from halfsure.data.text import TextEncoding, Words
 
-__all__ = ["UNLABELED", "Data", "DataError", "Labels", "Part"]
+__all__ = ["UNLABELED", "Data", "DataError", "Labels", "Part", "Text"]
 
 Labels = NDArray[np.int64]
 Kind = Literal["image", "array"]
@@ -32,6 +33,21 @@ class Part:
         return len(self.labels)
 
 
+@dataclass(frozen=True, eq=False)
+class Text:
+    """A text of every training sample: its words, and which features they became."""
+
+    first: int
+    """The first of the features."""
+    encoding: TextEncoding
+    words: Words
+
+    @property
+    def features(self) -> slice:
+        """Which features of a row encode it."""
+        return slice(self.first, self.first + self.encoding.vectors.shape[1])
+
+
 @dataclass(frozen=True)
 class Data:
     """A data set: samples to train on, which of them are labeled, samples to test on."""
@@ -49,6 +65,8 @@ class Data:
     val: Part | None = None
     encoding: dict[str, Any] | None = None
     """How columns or pixels became these arrays: what has to be kept with a model, as JSON."""
+    texts: tuple[Text, ...] = ()
+    """The texts among the features of a row, for views that leave words out."""
 
     def __post_init__(self) -> None:
         for part in (self.train, self.val, self.test):

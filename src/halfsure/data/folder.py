@@ -18,7 +18,7 @@ from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Part
 from halfsure.data.images import SUFFIXES, decode
 from halfsure.data.official import data_root
 
-__all__ = ["read_folder"]
+__all__ = ["Listing", "decoded_file", "images_below", "listed", "read_folder"]
 
 NOT_A_LABEL = {"nan", "na", "n/a", "null", "none", "<na>"}
 RESERVED = {"train", "val", "test", "unlabeled"}
@@ -49,9 +49,9 @@ def read_folder(
     table = Path(table) if table is not None else _only_csv(folder)
     others: dict[str, Listing] = {}
     if table is not None:
-        train = _from_csv(folder, table)
+        train = listed(folder, table)
     elif (folder / "labeled").is_dir():
-        loose = _images(folder / "unlabeled", folder) if (folder / "unlabeled").is_dir() else []
+        loose = images_below(folder / "unlabeled", folder) if (folder / "unlabeled").is_dir() else []
         known = _by_class(folder / "labeled")
         train = Listing(known.paths + loose, [*known.names, *[None] * len(loose)])
         others = {name: _by_class(folder / name) for name in ("val", "test") if (folder / name).is_dir()}
@@ -61,12 +61,12 @@ def read_folder(
     if not classes:
         raise DataError(f"{folder} has no labeled image; the folder's layout or its CSV has to name some classes")
 
-    first = decode(train.paths, size, skip_bad=skip_bad, mapped=_decoded(folder, "train"))
+    first = decode(train.paths, size, skip_bad=skip_bad, mapped=decoded_file(folder, "train"))
     parts = {"train": Part(first.images, _encode([train.names[i] for i in first.kept], classes, folder))}
     _, *shape = first.images.shape
     for name, listing in others.items():
         decoded = decode(
-            listing.paths, like=(shape[0], shape[1], shape[2]), skip_bad=skip_bad, mapped=_decoded(folder, name)
+            listing.paths, like=(shape[0], shape[1], shape[2]), skip_bad=skip_bad, mapped=decoded_file(folder, name)
         )
         parts[name] = Part(decoded.images, _encode([listing.names[i] for i in decoded.kept], classes, folder / name))
     labels = parts["train"].labels
@@ -82,22 +82,20 @@ def read_folder(
     )
 
 
-def _decoded(folder: Path, part: str) -> Path:
+def decoded_file(folder: Path, part: str) -> Path:
     """Where pictures that do not fit into memory are kept once decoded."""
     name = hashlib.sha256(f"{folder.resolve()}/{part}".encode()).hexdigest()[:16]
     return data_root() / "decoded" / f"{name}.npy"
 
 
-def _from_csv(folder: Path, table: Path) -> Listing:
+def listed(folder: Path, table: Path, needed: tuple[str, ...] = ("path", "label")) -> Listing:
     """Rows of `path,label`; a path must stay inside the folder and come once."""
     try:
         with table.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
-            missing = {"path", "label"} - set(reader.fieldnames or ())
-            if missing:
-                raise DataError(
-                    f"{table} needs the columns path and label, has {', '.join(reader.fieldnames or ['none'])}"
-                )
+            if set(needed) - set(reader.fieldnames or ()):
+                wanted = f"column{'s' * (len(needed) > 1)} {' and '.join(needed)}"
+                raise DataError(f"{table} needs the {wanted}, has {', '.join(reader.fieldnames or ['none'])}")
             if len(set(reader.fieldnames or ())) < len(reader.fieldnames or ()):
                 raise DataError(f"{table} names a column twice: {', '.join(reader.fieldnames or ())}")
             rows = [(reader.line_num, row) for row in reader]
@@ -110,7 +108,7 @@ def _from_csv(folder: Path, table: Path) -> Listing:
     seen: dict[Path, int] = {}
     paths, names = [], list[str | None]()
     for number, row in rows:
-        given, name = (row["path"] or "").strip(), (row["label"] or "").strip()
+        given, name = (row["path"] or "").strip(), (row.get("label") or "").strip()
         path = _inside(folder, folder / given) if given and "\0" not in given else None
         if path is None:
             raise DataError(f"{table}, row {number}: the path {given!r} does not lead to a file inside {folder}")
@@ -145,13 +143,13 @@ def _by_class(folder: Path) -> Listing:
             f"{folder} has a folder {sorted(taken)[0]!r} beside its classes; put the classes into a folder labeled, "
             "with unlabeled, val and test beside it"
         )
-    found = [(path, child.name) for child in subfolders for path in _images(child, folder)]
+    found = [(path, child.name) for child in subfolders for path in images_below(child, folder)]
     if empty := {child.name for child in subfolders} - {name for _, name in found}:
         raise DataError(f"the folder {folder / sorted(empty)[0]} has no image")
     return Listing([path for path, _ in found], [name for _, name in found])
 
 
-def _images(folder: Path, whole: Path) -> list[Path]:
+def images_below(folder: Path, whole: Path) -> list[Path]:
     """Picture files below a folder; links out of the whole, and what a Mac leaves in archives, are passed over."""
     found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and not path.name.startswith("._"))
     return sorted(path for path in found if path.is_file() and _inside(whole, path) is not None)

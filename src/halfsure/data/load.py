@@ -2,6 +2,7 @@
 
 import difflib
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from halfsure.data.random import keys
 from halfsure.data.splits import Split, draw_labels
 from halfsure.data.table import TextEncoder, read_table
 
-__all__ = ["choose_labels", "hold_out", "load"]
+__all__ = ["choose_labels", "hold_out", "load", "load_seeds"]
 
 VALIDATION = 0xAA1  # keeps this draw apart from that of the labels
 TABLES = {".csv", ".tsv", ".parquet"}
@@ -48,24 +49,55 @@ def load(
         >>> data.train.samples.shape, len(data.labeled), len(data.test)
         ((1437, 8, 8, 1), 20, 360)
     """
-    path = Path(source)
+    given = {"label_column": label_column, "table": table, "size": size, "skip_bad": skip_bad, "test": test}
+    more: dict[str, Any] = {"text_encoder": text_encoder, **given}
+    return load_seeds(source, [seed], labels=labels, split=split, root=root, **more)[0]
+
+
+def load_seeds(
+    source: str | os.PathLike[str],
+    seeds: Sequence[int],
+    *,
+    labels: int | None = None,
+    split: str | os.PathLike[str] | None = None,
+    root: str | os.PathLike[str] | None = None,
+    **settings: Any,
+) -> list[Data]:
+    """What `load` gives for each of several seeds; the source is read once, and its samples are shared."""
     if str(source) in SOURCES:
         data, folds = _official(str(source), root)
+    else:
+        data, folds = _own(Path(source), **settings), None
+
+    def chosen(seed: int) -> Data:
         if split is None and folds is not None and labels == len(folds[seed % len(folds)]):
             return data.with_labels(folds[seed % len(folds)])  # the set's own protocol
-    elif path.suffix.lower() in TABLES:
+        return choose_labels(data, labels=labels, seed=seed, split=split)
+
+    return [chosen(seed) for seed in seeds]
+
+
+def _own(
+    path: Path,
+    *,
+    label_column: str | None = None,
+    table: str | os.PathLike[str] | None = None,
+    size: int | None = None,
+    skip_bad: bool = False,
+    text_encoder: TextEncoder | None = None,
+    test: str | os.PathLike[str] | None = None,
+) -> Data:
+    if path.suffix.lower() in TABLES:
         if label_column is None:
             raise DataError(f"which column of {path} holds the labels? Name it as the label column")
-        data = read_table(path, label_column, text_encoder=text_encoder, test=test)
-    elif path.suffix.lower() == ".npz" or (path / "X.npy").is_file():
-        data = read_npz(path)
-    elif path.is_dir():
-        data = read_folder(path, table=table, size=size, skip_bad=skip_bad)
-    else:
-        near = difflib.get_close_matches(str(source), SOURCES, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"the official sets are {', '.join(SOURCES)}"
-        raise DataError(f"{source} is neither an official set nor a folder, table or .npz file that exists; {hint}")
-    return choose_labels(data, labels=labels, seed=seed, split=split)
+        return read_table(path, label_column, text_encoder=text_encoder, test=test)
+    if path.suffix.lower() == ".npz" or (path / "X.npy").is_file():
+        return read_npz(path)
+    if path.is_dir():
+        return read_folder(path, table=table, size=size, skip_bad=skip_bad)
+    near = difflib.get_close_matches(str(path), SOURCES, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"the official sets are {', '.join(SOURCES)}"
+    raise DataError(f"{path} is neither an official set nor a folder, table or .npz file that exists; {hint}")
 
 
 def choose_labels(

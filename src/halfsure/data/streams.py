@@ -11,7 +11,7 @@ from halfsure.data.random import permute
 __all__ = ["Indices", "Stream", "TwoStreams"]
 
 REMEMBERED = 2**16
-"""Up to so many samples the order of a whole pass is kept: to make it once is faster, and takes no memory to speak of."""
+"""Up to so many samples the order of a whole pass is kept: made once it is faster, and takes little memory."""
 
 
 class Stream:

@@ -6,8 +6,8 @@ rows without unpickling anything.
 
 import os
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfsure.data.arrays import encode_labels
-from halfsure.data.dataset import UNLABELED, Data, DataError, Part
+from halfsure.data.dataset import UNLABELED, Data, DataError, Part, Text
 from halfsure.data.text import TextEncoding, fit_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Column", "TableEncoding", "read_frame", "read_table"]
+__all__ = ["Column", "TableEncoding", "fit_table", "load_frame", "read_frame", "read_table"]
 
 Rows = NDArray[np.float32]
 TextEncoder = Callable[[list[str]], Any]
 MOST_CATEGORIES = 50
 """A category beyond the most frequent ones counts as another."""
+LENIENT = "mend the table, or ask to be lenient: new columns are then passed over, new values count as unknown"
 WORDS_OF_TEXT = 4
 """A column of strings with this many words on average is text."""
 
@@ -41,7 +42,16 @@ class Column:
     mean: float = 0.0
     scale: float = 1.0
     categories: tuple[str, ...] = ()
+    more: bool = False
+    """Whether training had more categories than are kept, so that others count as rare ones."""
     text: TextEncoding | None = None
+
+    @property
+    def width(self) -> int:
+        """How many features it becomes."""
+        if self.kind == "text":
+            return 0 if self.text is None else self.text.vectors.shape[1]
+        return 2 if self.kind == "number" else len(self.categories) + 1
 
 
 @dataclass(frozen=True)
@@ -51,12 +61,17 @@ class TableEncoding:
     label: str
     columns: tuple[Column, ...]
 
-    def rows(self, frame: "pd.DataFrame", text_encoder: TextEncoder | None = None) -> Rows:
-        """Encode a table that has the same columns. → (n, features)."""
+    def rows(self, frame: "pd.DataFrame", text_encoder: TextEncoder | None = None, *, lenient: bool = True) -> Rows:
+        """Encode a table that has the same columns. → (n, features).
+
+        Columns and categories that training did not have are passed over, or refused where not `lenient`.
+        """
         frame = frame.rename(columns=str)
         missing = [column.name for column in self.columns if column.name not in frame.columns]
         if missing:
             raise DataError(f"the table has no column {missing[0]!r}, which the model was trained on")
+        if not lenient:
+            self._refuse_new(frame)
         blocks = [_encode(column, frame[column.name], text_encoder) for column in self.columns]
         for column, block in zip(self.columns, blocks, strict=True):
             bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
@@ -64,9 +79,36 @@ class TableEncoding:
                 raise DataError(f"the column {column.name!r}, row {bad[0]}, gives no finite number")
         return np.concatenate(blocks, axis=1, dtype=np.float32)
 
+    def _refuse_new(self, frame: "pd.DataFrame") -> None:
+        known = {self.label, *(column.name for column in self.columns)}
+        if new := [name for name in frame.columns if name not in known]:
+            raise DataError(f"the table has a column {new[0]!r}, which the model was not trained on; {LENIENT}")
+        for column in self.columns:
+            if column.kind != "category" or column.more:
+                continue
+            for row, value in enumerate(_strings(frame[column.name])):
+                if value is not None and value not in column.categories:
+                    where = f"the column {column.name!r}, row {row}"
+                    raise DataError(f"{where}, holds {value!r}, which training did not have; {LENIENT}")
+
+    def texts(self, frame: "pd.DataFrame") -> tuple[Text, ...]:
+        """The words of the columns that hold text, for views that leave some out."""
+        found, first = [], 0
+        frame = frame.rename(columns=str)
+        for column in self.columns:
+            if column.text is not None:
+                strings = [string or "" for string in _strings(frame[column.name])]
+                found.append(Text(first, column.text, column.text.read(strings)))
+            first += column.width
+        return tuple(found)
+
     def to_json(self) -> dict[str, Any]:
         """Everything needed to encode again, as JSON."""
-        return asdict(self)
+        columns = [
+            asdict(replace(column, text=None)) | {"text": column.text.to_json() if column.text else None}
+            for column in self.columns
+        ]
+        return {"label": self.label, "columns": columns}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "TableEncoding":
@@ -86,8 +128,8 @@ def read_table(
     test: str | os.PathLike[str] | None = None,
 ) -> Data:
     """A CSV, TSV or Parquet file; an empty label means unlabeled. `test` names a file of the same kind."""
-    frame = _load(Path(path))
-    held_out = None if test is None else _load(Path(test))
+    frame = load_frame(Path(path))
+    held_out = None if test is None else load_frame(Path(test))
     return read_frame(frame, label, text_encoder=text_encoder, test=held_out, name=Path(path).stem)
 
 
@@ -110,9 +152,7 @@ def read_frame(
     if len(frame) == 0 or len(frame.columns) < 2:
         raise DataError(f"{name} has {len(frame)} rows and {len(frame.columns) - 1} columns beside the label")
     labels, classes = encode_labels(_clean(frame[label]), name=f"{name}, column {label!r}")
-    encoding = TableEncoding(
-        label, tuple(_fit(frame[column], str(column), text_encoder) for column in frame.columns if column != label)
-    )
+    encoding = fit_table(frame, label, text_encoder)
     part = None
     if test is not None:
         part = Part(encoding.rows(test, text_encoder), encode_labels(_clean(test[label]), classes, indexed=False)[0])
@@ -124,17 +164,27 @@ def read_frame(
         np.flatnonzero(labels != UNLABELED),
         test=part,
         encoding={"kind": "table", **encoding.to_json()},
+        texts=encoding.texts(frame),
     )
 
 
-def _load(path: Path) -> "pd.DataFrame":
+def fit_table(frame: "pd.DataFrame", label: str = "", text_encoder: TextEncoder | None = None) -> TableEncoding:
+    """Learn how each column but the label becomes numbers."""
+    frame = frame.rename(columns=str)
+    names = [name for name in frame.columns if name != label]
+    return TableEncoding(label, tuple(_fit(frame[name], name, text_encoder) for name in names))
+
+
+def load_frame(path: Path, strings: Iterable[str] = ()) -> "pd.DataFrame":
+    """Read a CSV, TSV or Parquet file; columns named in `strings` stay text where the file does not say otherwise."""
     try:
         import pandas as pd  # noqa: PLC0415 - an extra
     except ImportError:
         raise DataError("reading tables needs pandas: pip install 'halfsure[tables]'") from None
+    text: dict[Hashable, Any] = dict.fromkeys(strings, str)
     readers: dict[str, Callable[[Path], pd.DataFrame]] = {
-        ".csv": lambda p: pd.read_csv(p, index_col=False),
-        ".tsv": lambda p: pd.read_csv(p, sep="\t", index_col=False),
+        ".csv": lambda p: pd.read_csv(p, index_col=False, dtype=text),
+        ".tsv": lambda p: pd.read_csv(p, sep="\t", index_col=False, dtype=text),
         ".parquet": pd.read_parquet,
     }
     if path.suffix.lower() not in readers:
@@ -157,8 +207,9 @@ def _fit(values: "pd.Series[Any]", name: str, text_encoder: TextEncoder | None) 
     strings = [value for value in _clean(values) if value is not None]
     if strings and np.mean([len(value.split()) for value in strings[:1000]]) >= WORDS_OF_TEXT:
         return Column(name, "text", text=None if text_encoder else fit_text(strings))
-    common = [category for category, _ in Counter(strings).most_common(MOST_CATEGORIES)]
-    return Column(name, "category", categories=tuple(sorted(common)))
+    counts = Counter(strings)
+    common = [category for category, _ in counts.most_common(MOST_CATEGORIES)]
+    return Column(name, "category", categories=tuple(sorted(common)), more=len(counts) > MOST_CATEGORIES)
 
 
 def _encode(column: Column, values: "pd.Series[Any]", text_encoder: TextEncoder | None) -> Rows:
@@ -166,13 +217,13 @@ def _encode(column: Column, values: "pd.Series[Any]", text_encoder: TextEncoder 
         try:
             numbers = values.astype(float).to_numpy()
         except (ValueError, TypeError):
-            bad = next(v for v in values if not isinstance(v, int | float))
-            raise DataError(f"the column {column.name!r} holds numbers, but {bad!r} is none") from None
+            row, bad = next((row, value) for row, value in enumerate(values) if not _is_number(value))
+            raise DataError(f"the column {column.name!r} holds numbers, but {bad!r} in row {row} is none") from None
         present = np.isfinite(numbers)
         with np.errstate(over="ignore"):  # named by the check for finite numbers
             scaled = (np.where(present, numbers, column.mean) - column.mean) / column.scale
             return np.stack([scaled, ~present], axis=1).astype(np.float32)
-    strings = _clean(values)
+    strings = _strings(values)
     if column.kind == "text":
         texts = [string or "" for string in strings]
         if column.text is not None:
@@ -187,6 +238,20 @@ def _encode(column: Column, values: "pd.Series[Any]", text_encoder: TextEncoder 
     rows = np.zeros((len(strings), len(index) + 1), dtype=np.float32)  # the last column: missing, rare or never seen
     rows[np.arange(len(strings)), [index.get(s, len(index)) if s is not None else len(index) for s in strings]] = 1
     return rows
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def _strings(values: "pd.Series[Any]") -> list[str | None]:
+    """What a column of words holds; a whole number is written as one, though a gap beside it made it a float."""
+    found = _clean(values)
+    return [str(int(v)) if isinstance(v, float) and v.is_integer() else None if v is None else str(v) for v in found]
 
 
 def _clean(values: "pd.Series[Any]") -> list[Any]:

@@ -1,80 +1,155 @@
-"""Text → rows of numbers: TF-IDF reduced by a truncated SVD, kept as plain numbers and applied without scikit-learn."""
+"""Text → rows of numbers: word vectors learnt from the texts themselves, and their weighted mean as a text's row.
 
+Words that keep the same company get vectors that lie close together: positive pointwise mutual information of words in
+the same text, reduced by a truncated SVD. That takes no labels, so all texts there are teach it. On AG News with 40
+labels a linear model on these rows errs half as often as on TF-IDF (docs/choosing.md).
+"""
+
+import base64
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-__all__ = ["TextEncoding", "fit_text"]
+from halfsure.data.formats import DataError
+from halfsure.data.reduce import main_directions
+
+__all__ = ["TextEncoding", "Words", "fit_text"]
 
 WORD = re.compile(r"\w+")
-MOST_WORDS, DIMENSIONS = 20_000, 128
+MOST_WORDS, DIMENSIONS = 20_000, 64
+PIECE, MOST_PIECES = 64, 20_000
+"""Company is kept within so many words, and looked for in at most so many pieces of text."""
+SMOOTHING = 0.75
+"""Rare words are taken as a little more common than they are: chance company of theirs would count too much."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Words:
+    """The words of many texts, by their number in the vocabulary."""
+
+    numbers: NDArray[np.int32]
+    """Of all texts, one after the other."""
+    ends: NDArray[np.int64]
+    """(texts + 1,): text i has the numbers from ends[i] to ends[i + 1]."""
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    def padded(self, texts: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """Numbers of some texts, and where there are any. (n,) → (n, longest), (n, longest)."""
+        starts, lengths = self.ends[texts], self.ends[texts + 1] - self.ends[texts]
+        places = np.arange(max(int(lengths.max(initial=0)), 1))
+        there = places < lengths[:, None]
+        numbers = np.zeros(there.shape, dtype=np.int32)
+        numbers[there] = self.numbers[(starts[:, None] + places)[there]]
+        return numbers, there
+
+
+@dataclass(frozen=True, eq=False)
 class TextEncoding:
-    """Words, their weights and the directions they are reduced to."""
+    """Words, how much each says, and the vector of each."""
 
     words: tuple[str, ...]
-    weights: tuple[float, ...]
+    weights: NDArray[np.float32]
     """(words,): the inverse document frequency."""
-    directions: tuple[tuple[float, ...], ...]
-    """(dimensions, words): the right singular vectors."""
+    vectors: NDArray[np.float32]
+    """(words, dimensions)."""
+
+    def read(self, texts: Sequence[str]) -> Words:
+        """Look the words up; those that were never seen are left out."""
+        index = {word: number for number, word in enumerate(self.words)}
+        found = [[index[word] for word in _words(text) if word in index] for text in texts]
+        ends = np.cumsum([0, *map(len, found)], dtype=np.int64)
+        return Words(np.fromiter(chain.from_iterable(found), np.int32, int(ends[-1])), ends)
 
     def rows(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encode texts; words that were never seen count for nothing. → (n, dimensions)."""
-        counts = _counts(texts, {word: i for i, word in enumerate(self.words)})
-        reduced = _weigh(counts, np.array(self.weights)) @ np.array(self.directions).T
-        return np.asarray(reduced, dtype=np.float32)
+        """Encode texts; one without any known word becomes zeros. → (n, dimensions)."""
+        words = self.read(texts)
+        return self.encode(words.numbers, words.ends)
+
+    def encode(self, numbers: NDArray[np.int32], ends: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Encode words by their numbers, as `Words` has them; a row depends on its own words alone."""
+        weights = csr_matrix((self.weights[numbers], numbers, ends), shape=(len(ends) - 1, len(self.words)))
+        return unit(np.asarray(weights @ self.vectors, dtype=np.float32))
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything needed to encode again; the numbers as bytes, for there are a million of them."""
+        return {"words": list(self.words), "weights": _pack(self.weights), "vectors": _pack(self.vectors)}
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> "TextEncoding":
-        """The inverse of `dataclasses.asdict`."""
-        return cls(tuple(fields["words"]), tuple(fields["weights"]), tuple(map(tuple, fields["directions"])))
+    def from_json(cls, fields: Any) -> "TextEncoding":
+        """The inverse of `to_json`; anything else is refused."""
+        if not isinstance(fields, dict) or set(fields) != {"words", "weights", "vectors"}:
+            raise DataError("an encoding of text must be stored as words, weights and vectors")
+        words = fields["words"]
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise DataError("the words of a text encoding must be a list of strings")
+        weights, vectors = _unpack(fields["weights"]), _unpack(fields["vectors"])
+        if not words or len(weights) != len(words) or not len(vectors) or len(vectors) % len(words):
+            raise DataError(f"an encoding of text has {len(words)} words but not a vector and a weight for each")
+        if len(set(words)) < len(words):
+            raise DataError("a text encoding has a word twice")
+        return cls(tuple(words), weights, vectors.reshape(len(words), -1))
 
 
 def fit_text(texts: Sequence[str], dimensions: int = DIMENSIONS) -> TextEncoding:
-    """Learn words, weights and directions from training texts."""
-    from scipy.sparse.linalg import svds  # noqa: PLC0415 - slow to import, and used here alone
-
-    documents = Counter(word for text in texts for word in set(_words(text)))
-    words = sorted(word for word, count in documents.most_common(MOST_WORDS) if count > 1 or len(texts) < 10)
-    words = words or ["the"]
+    """Learn words, weights and vectors from training texts."""
+    split = [_words(text) for text in texts]
+    documents = Counter(word for text in split for word in set(text))
+    common = sorted(documents, key=lambda word: (-documents[word], word))[:MOST_WORDS]
+    words = sorted(word for word in common if documents[word] > 1 or len(texts) < 10) or ["the"]
     weights = np.log((1 + len(texts)) / (1 + np.array([documents[word] for word in words]))) + 1
-    matrix = _weigh(_counts(texts, {word: i for i, word in enumerate(words)}), weights)
-    rank = min(dimensions, min(matrix.shape) - 1)
-    if rank < 1:
-        directions = np.eye(1, len(words))
-    else:
-        start = np.ones(min(matrix.shape))  # a fixed start, so that the same texts give the same directions
-        _, values, directions = svds(matrix, k=rank, v0=start)
-        directions = directions[np.argsort(-values)]
-        directions *= np.sign(directions[np.arange(len(directions)), np.abs(directions).argmax(1)])[:, None]
-    kept = directions.astype(np.float32)  # seven digits are plenty, and half the size in JSON
-    return TextEncoding(tuple(words), tuple(weights.tolist()), tuple(map(tuple, kept.astype(float).tolist())))
+    company = _company(split, {word: number for number, word in enumerate(words)})
+    vectors = company @ main_directions(company, dimensions)
+    return TextEncoding(tuple(words), _short(weights), _short(vectors if vectors.size else np.ones((len(words), 1))))
+
+
+def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Rows of length 1, empty ones left at zero."""
+    lengths = np.sqrt(np.square(rows).sum(1, keepdims=True))
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def _company(texts: list[list[str]], index: dict[str, int]) -> csr_matrix:
+    """Positive pointwise mutual information of two words in one piece of text. → (words, words)."""
+    pieces = [text[start : start + PIECE] for text in texts for start in range(0, len(text), PIECE)]
+    chosen = np.unique(np.linspace(0, len(pieces) - 1, min(len(pieces), MOST_PIECES)).astype(np.int64))
+    found = [sorted({index[word] for word in pieces[i] if word in index}) for i in chosen.tolist()]
+    ends = np.cumsum([0, *map(len, found)])
+    occurs = csr_matrix((np.ones(ends[-1]), list(chain.from_iterable(found)), ends), shape=(len(found), len(index)))
+    together = (occurs.T @ occurs).tocoo()
+    totals = np.asarray(together.sum(1)).ravel()
+    smoothed = totals**SMOOTHING
+    information = np.log(together.data / totals[together.row] / (smoothed[together.col] / smoothed.sum()))
+    kept = information > 0
+    return csr_matrix((information[kept], (together.row[kept], together.col[kept])), shape=together.shape)
 
 
 def _words(text: str) -> list[str]:
     return WORD.findall(text.lower())
 
 
-def _counts(texts: Sequence[str], index: dict[str, int]) -> csr_matrix:
-    columns, ends = [], [0]
-    for text in texts:
-        columns += [index[word] for word in _words(text) if word in index]
-        ends.append(len(columns))
-    matrix = csr_matrix((np.ones(len(columns)), columns, ends), shape=(len(texts), len(index)))
-    matrix.sum_duplicates()
-    return matrix
+def _short(numbers: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Rounded to half precision, which is how they are kept: three digits are plenty for the mean over a text."""
+    return numbers.astype("<f2").astype(np.float32)
 
 
-def _weigh(counts: csr_matrix, weights: NDArray[np.float64]) -> csr_matrix:
-    """TF-IDF with rows of length 1, empty rows left at zero."""
-    weighted = counts.multiply(weights).tocsr()
-    lengths = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
-    return weighted.multiply(1 / np.where(lengths > 0, lengths, 1)[:, None]).tocsr()
+def _pack(numbers: NDArray[np.float32]) -> str:
+    return base64.b64encode(numbers.astype("<f2").tobytes()).decode()
+
+
+def _unpack(text: Any) -> NDArray[np.float32]:
+    try:
+        numbers = np.frombuffer(base64.b64decode(text, validate=True), dtype="<f2").astype(np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"the numbers of a text encoding cannot be read: {error}") from None
+    if not np.isfinite(numbers).all():
+        raise DataError("the numbers of a text encoding are not all finite")
+    return numbers

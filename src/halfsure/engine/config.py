@@ -135,6 +135,10 @@ class Config:
     """Strong views of rows: the same."""
     strong_swap: float = 0.1
     """Strong views of rows: probability that a feature takes the value of another row."""
+    weak_drop: float = 0.3
+    """Weak views of texts: probability that a word is left out."""
+    strong_drop: float = 0.7
+    """Strong views of texts: the same."""
     normalise: Literal["half", "channels"] = "half"
     """Images: pixels to −1 … 1, or by mean and deviation of each channel. Rows are always standardised."""
 
@@ -174,7 +178,7 @@ class Config:
             check_count(name, getattr(self, name), 0)
         for name in ("lr", "momentum", "weight_decay", "weak_noise", "strong_noise", "save_minutes"):
             check_number(name, getattr(self, name), 0)
-        for name in ("warmup", "ramp", "strong_swap"):
+        for name in ("warmup", "ramp", "strong_swap", "weak_drop", "strong_drop"):
             check_number(name, getattr(self, name), 0, 1)
         check_number("ema", self.ema, 0, 0.9999999)
         if self.threads is not None:

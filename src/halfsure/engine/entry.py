@@ -1,8 +1,8 @@
 """One call from data to a trained model: `fit` for one's own network, `start` and `go_on` for the command line."""
 
 import os
-from collections.abc import Iterable
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,9 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from halfsure.data import Data, DataError, hold_out, load
+from halfsure._checks import check_count
+from halfsure.data import Data, DataError, hold_out
+from halfsure.data.load import load_seeds
 from halfsure.data.official import SOURCES
 from halfsure.engine.config import Config, DataConfig
 from halfsure.engine.folder import Folder, RunError
@@ -21,12 +23,24 @@ from halfsure.engine.train import train
 from halfsure.methods import parse
 from halfsure.nets import build
 
-__all__ = ["default_folder", "fit", "go_on", "lasting", "make_network", "open_data", "refuse_foreign", "start"]
+__all__ = [
+    "default_folder",
+    "fit",
+    "go_on",
+    "lasting",
+    "make_network",
+    "open_data",
+    "open_seeds",
+    "recorded",
+    "refuse_foreign",
+    "start",
+]
 
 FOREIGN = {
     "image": ("weak_noise", "strong_noise", "strong_swap"),
     "array": ("flip", "shift", "ops", "cutout", "normalise"),
 }
+OF_TEXTS = ("weak_drop", "strong_drop")
 LABELS_A_CLASS = 4  # of an official set, if nothing else is asked for
 
 
@@ -71,13 +85,19 @@ def start(
     views: Views | None = None,
     source: str | None = None,
     data_config: DataConfig | None = None,
+    folds: int = 0,
     console: Console | None = None,
+    watch: Callable[[int], None] | None = None,
 ) -> Run:
-    """Begin a run, or go on with it if `out` holds the same one."""
+    """Begin a run, or go on with it if `out` holds the same one; `watch` hears of each step.
+
+    `folds` is recorded only: how many models are to check it afterwards (`halfsure.engine.assess`).
+    """
     config = replace(config, method=parse(config.method).name)  # a method has one name, however it was written
     about: dict[str, Any] = {
         "source": source,
         "data": None if data_config is None else asdict(data_config),
+        "folds": folds,
         "views": "the config's" if views is None else None,
         "net": None if model is not None else {"name": config.net, "norm": config.norm, "dropout": config.dropout},
     }
@@ -89,7 +109,7 @@ def start(
             except (ValueError, RuntimeError) as error:  # torch's word for too little memory
                 raise RunError(str(error)) from None
     folder = None if out is None else Folder(out)
-    return train(model, data, config, folder=folder, about=about, views=views, console=console)
+    return train(model, data, config, folder=folder, about=about, views=views, console=console, watch=watch)
 
 
 def refuse_foreign(names: Iterable[str], data: Data) -> None:
@@ -98,6 +118,8 @@ def refuse_foreign(names: Iterable[str], data: Data) -> None:
     if foreign:
         kinds = {"image": "rows of numbers", "array": "images"}
         raise DataError(f"{foreign[0]} is for {kinds[data.kind]}, and {data.name} has {data.kind}s: leave it away")
+    if not data.texts and (foreign := sorted(set(names) & set(OF_TEXTS))):
+        raise DataError(f"{foreign[0]} is for texts, and {data.name} has none: leave it away")
 
 
 def make_network(data: Data, config: Config) -> nn.Module:
@@ -106,8 +128,26 @@ def make_network(data: Data, config: Config) -> nn.Module:
     return build(config.net, shape, len(data.classes), norm=config.norm, dropout=config.dropout)
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """What a run folder says of its run, and its data, opened again."""
+
+    data: Data
+    config: Config
+    source: str
+    data_config: DataConfig
+    folds: int
+
+
 def go_on(path: str | os.PathLike[str], console: Console | None = None) -> Run:
     """Go on with the run in a folder, by what it recorded."""
+    was = recorded(path)
+    about: dict[str, Any] = {"source": was.source, "data_config": was.data_config, "folds": was.folds}
+    return start(was.data, was.config, out=path, console=console, **about)
+
+
+def recorded(path: str | os.PathLike[str]) -> Recorded:
+    """Read a run folder and open its data again, with the same samples labeled."""
     folder = Folder(path)
     found = folder.config
     if found is None:
@@ -121,24 +161,32 @@ def go_on(path: str | os.PathLike[str], console: Console | None = None) -> Run:
         config.check()
         config.algorithm()
         data_config = DataConfig(**found["data"])
+        folds = check_count("folds", found.get("folds", 0), 0)
     except (TypeError, ValueError, KeyError) as error:
         raise RunError(f"{folder.path / 'config.json'} cannot be used: {error}") from None
     data = open_data(
         found["source"], replace(data_config, split=str(folder.path / "split.json"), labels=None), config.seed
     )
-    return start(data, config, out=folder.path, source=found["source"], data_config=data_config, console=console)
+    return Recorded(data, config, found["source"], data_config, folds)
 
 
 def open_data(source: str, config: DataConfig, seed: int) -> Data:
     """Load a source, choose its labels and hold the validation samples out."""
+    return open_seeds(source, config, [seed])[0]
+
+
+def open_seeds(source: str, config: DataConfig, seeds: Sequence[int]) -> list[Data]:
+    """The same for several seeds, with the source read once and its samples shared."""
     settings = {field.name: getattr(config, field.name) for field in fields(config) if field.name != "val"}
     if source in SOURCES:
         if foreign := [name for name in ("label_column", "table", "test", "size", "skip_bad") if settings[name]]:
             raise DataError(f"{source} is an official set: {foreign[0]} is for data of your own")
         if config.labels is None and config.split is None:
             settings["labels"] = LABELS_A_CLASS * len(SOURCES[source].classes)
-    data = load(source, seed=seed, **settings)
-    return hold_out(data, config.val, seed) if config.val else data
+    found = load_seeds(source, seeds, **settings)
+    if not config.val:
+        return found
+    return [hold_out(data, config.val, seed) for data, seed in zip(found, seeds, strict=True)]
 
 
 def lasting(source: str, config: DataConfig) -> tuple[str, DataConfig]:

@@ -96,7 +96,7 @@ class Folder:
         for text in file.read_bytes().split(b"\n") if file.is_file() else []:
             try:
                 line = json.loads(text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if (
                 isinstance(line, dict)

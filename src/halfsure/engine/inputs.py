@@ -15,7 +15,7 @@ from halfsure.data import Data, DataError, TwoStreams
 from halfsure.data.dataset import Kind
 from halfsure.engine.config import Config
 from halfsure.engine.ranks import Ranks
-from halfsure.views import ArrayView, Plain, StrongImage, WeakImage
+from halfsure.views import ArrayView, Plain, StrongImage, TextView, WeakImage
 
 __all__ = ["Feed", "Preprocessing", "Views", "make_views"]
 
@@ -46,6 +46,8 @@ class Preprocessing:
         if data.kind == "image" and normalise == "half":
             return cls("image", shape, (0.5,) * shape[-1], (0.5,) * shape[-1])
         mean, std = _moments(data.train.samples, seen, 255.0 if data.kind == "image" else 1.0)
+        for text in data.texts:  # a direction's size says how much it matters: one scale for all
+            std[text.features] = np.sqrt(np.mean(std[text.features] ** 2))
         constant = std <= 1e-7 * np.abs(mean)  # but for the rounding of float32
         return cls(data.kind, shape, tuple(mean.tolist()), tuple(np.where(constant, 1.0, std).tolist()))
 
@@ -87,11 +89,13 @@ def make_views(data: Data, preprocessing: Preprocessing, config: Config) -> View
     seen = _seen(data)
     some = seen[np.linspace(0, len(seen) - 1, min(len(seen), CHUNK)).astype(np.int64)]
     reference = preprocessing(data.train.samples[some])
-    views = {"weak": _Rows(preprocessing, ArrayView(noise=config.weak_noise, reference=reference, seed=seed))}
-    if config.strong_noise or config.strong_swap:
+    weak = ArrayView(noise=config.weak_noise, reference=reference, seed=seed)
+    views = {"weak": _Rows(preprocessing, weak, _text_views(data, config.weak_drop, seed))}
+    if config.strong_noise or config.strong_swap or (data.texts and config.strong_drop):
         strong = ArrayView(noise=config.strong_noise, swap=config.strong_swap, reference=reference, seed=seed)
         # A kind of its own draws: the same stream would give weak and strong views of a sample the same noise.
-        views["strong"] = _Rows(preprocessing, strong, stream=STRONG_STREAM)
+        texts = _text_views(data, config.strong_drop, seed)
+        views["strong"] = _Rows(preprocessing, strong, texts, stream=STRONG_STREAM)
     return views
 
 
@@ -101,7 +105,11 @@ def require_views(views: Views, algorithm: Algorithm, data: Data) -> None:
         if name not in views:
             raise DataError(
                 f"{algorithm.name} needs {name} views, and {data.name} has none here; "
-                + ("raise ops or cutout (images), strong_noise or strong_swap (rows), or " if name == "strong" else "")
+                + (
+                    "raise ops or cutout (images), strong_noise or strong_swap (rows), strong_drop (texts), or "
+                    if name == "strong"
+                    else ""
+                )
                 + "choose a method without them, such as vat+ads or mixmatch-ads"
             )
 
@@ -111,14 +119,23 @@ STRONG_STREAM = 1 << 16
 
 @dataclass(frozen=True)
 class _Rows:
-    """A view of stored rows: standardised first."""
+    """A view of stored rows, standardised: numbers get noise, texts lose words."""
 
     preprocessing: Preprocessing
     view: ArrayView
+    texts: tuple[tuple[slice, TextView], ...] = ()
     stream: int = 0
 
     def __call__(self, rows: NDArray[Any], indices: NDArray[np.int64], step: int, stream: int = 0) -> Tensor:
-        return self.view(self.preprocessing(rows), indices, step, stream + self.stream)
+        seen = self.view(self.preprocessing(rows), indices, step, stream + self.stream)
+        for place, view in self.texts:
+            mean, std = (torch.tensor(part[place]) for part in (self.preprocessing.mean, self.preprocessing.std))
+            seen[:, place] = (view(indices, step, stream + self.stream) - mean) / std
+        return seen
+
+
+def _text_views(data: Data, drop: float, seed: int) -> tuple[tuple[slice, TextView], ...]:
+    return tuple((text.features, TextView(text.encoding, text.words, drop, seed)) for text in data.texts)
 
 
 class Feed:

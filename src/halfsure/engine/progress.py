@@ -1,6 +1,7 @@
 """What a person sees while a run trains: a live line in a terminal, plain lines elsewhere."""
 
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -17,8 +18,10 @@ SECONDS = {True: 0.2, False: 30.0}  # between two updates, in a terminal and els
 class Display:
     """Shows losses, errors and the time that is left; says nothing without a console."""
 
-    def __init__(self, console: Console | None, start: int, steps: int) -> None:
-        self._console = console
+    def __init__(
+        self, console: Console | None, start: int, steps: int, watch: Callable[[int], None] | None = None
+    ) -> None:
+        self._console, self._watch = console, watch
         self._steps, self._start = steps, start
         self._live = console is not None and console.is_terminal
         self._shown, self._began = time.monotonic(), time.monotonic()
@@ -39,7 +42,9 @@ class Display:
             self._progress.stop()
 
     def step(self, done: int, terms: Objective) -> None:
-        """Show the loss terms, from time to time."""
+        """Show the loss terms, from time to time; whoever watches hears of every step."""
+        if self._watch is not None:
+            self._watch(done)
         now = time.monotonic()
         if self._console is None or now - self._shown < SECONDS[self._live]:
             return

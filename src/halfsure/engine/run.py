@@ -1,6 +1,5 @@
 """A trained model with everything needed to use it: map, classes, preprocessing."""
 
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,16 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 
-from halfsure.engine.folder import FORMAT, Folder, RunError, write
+from halfsure.engine.folder import Folder, RunError
 from halfsure.engine.inputs import Preprocessing
 from halfsure.engine.ranks import Ranks
+from halfsure.engine.stored import Stored, read_model, save_model
 from halfsure.metrics import last_median
-from halfsure.nets import build
-from halfsure.simplex import Map, get_map, widen
+from halfsure.simplex import Map, widen
 
 __all__ = ["Run", "load", "logits_of", "readings", "save_model"]
 
@@ -37,6 +34,8 @@ class Run:
     config: dict[str, Any]
     """What config.json holds: every setting, versions, and what the data was."""
     path: Path | None = field(default=None)
+    encoding: dict[str, Any] | None = field(default=None)
+    """How pictures or a table become samples, as `halfsure.data.new.read` takes it; None for plain arrays."""
 
     def logits(self, samples: NDArray[Any], batch: int = 500) -> Tensor:
         """Samples as they were stored for training, uint8 images or float rows → (n, classes)."""
@@ -60,15 +59,15 @@ class Run:
     @property
     def finished(self) -> bool:
         """Whether the run got to its last step."""
-        return bool(self.metrics) and self.metrics[-1]["step"] == self.config["config"]["steps"]
+        return bool(self.metrics) and self.metrics[-1]["step"] == self.config.get("config", {}).get("steps")
 
     def readings(self) -> dict[str, float | None]:
         """The test error in three honest ways: see `readings`."""
-        return readings(self.metrics, self.config["config"]["last"])
+        return readings(self.metrics, self.config.get("config", {}).get("last", 1))
 
 
 def load(path: str | os.PathLike[str], model: nn.Module | None = None) -> Run:
-    """Open a run folder. A network of one's own has to be given again, its weights are replaced.
+    """Open a run folder or its model file. A network of one's own has to be given again, its weights are replaced.
 
     Examples:
         >>> import halfsure
@@ -76,43 +75,41 @@ def load(path: str | os.PathLike[str], model: nn.Module | None = None) -> Run:
         Traceback (most recent call last):
         halfsure.engine.folder.RunError: there is no run in runs/nothing
     """
-    folder = Folder(path)
+    alone = Path(path).is_file()  # a model file is whole without its folder
+    folder = Folder(Path(path).parent if alone else path)
+    file = Path(path) if alone else folder.path / "model.safetensors"
     config = folder.config
-    file = folder.path / "model.safetensors"
-    if config is None:
+    if config is None and not alone:
         raise RunError(f"there is no run in {folder.path}")
     if not file.is_file():
         raise RunError(f"{folder.path} has no model yet: the run saved nothing before it ended; start it again")
-    weights, about = _read_model(file)
-    if model is None:
-        if about["net"] is None:
-            raise RunError(f"{folder.path} was trained with a network of one's own; give it: load(path, model=...)")
-        net = about["net"]
-        model = build(
-            net["name"],
-            tuple(about["preprocessing"]["shape"]),
-            len(about["classes"]),
-            norm=net["norm"],
-            dropout=net["dropout"],
-        )
-    kinds = {value.dtype for value in weights.values() if value.is_floating_point()}
+    stored = read_model(file)
+    model = _filled(stored, file, model).eval().requires_grad_(False)
+    return Run(
+        model,
+        stored.map,
+        stored.classes,
+        stored.preprocessing,
+        folder.metrics() if config else [],
+        config or {},
+        folder.path if config else None,
+        stored.encoding,
+    )
+
+
+def _filled(stored: Stored, file: Path, model: nn.Module | None) -> nn.Module:
+    """The network of a model file with its weights, or the one that is given."""
     try:
-        model.to(kinds.pop() if len(kinds) == 1 else None).load_state_dict(weights)
+        model = stored.network() if model is None else model
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
+        raise RunError(f"{file}: {str(error).splitlines()[-1].strip()}") from None
+    kinds = {value.dtype for value in stored.weights.values() if value.is_floating_point()}
+    try:
+        model.to(kinds.pop() if len(kinds) == 1 else None).load_state_dict(stored.weights)
     except RuntimeError as error:
-        raise RunError(
-            f"the network does not fit the weights in {file}: {str(error).splitlines()[-1].strip()}"
-        ) from None
-    model.eval().requires_grad_(False)
-    preprocessing = Preprocessing.from_json(about["preprocessing"])
-    classes = tuple(about["classes"])
-    return Run(model, get_map(about["map"]), classes, preprocessing, folder.metrics(), config, folder.path)
-
-
-def save_model(folder: Folder, model: nn.Module, about: dict[str, Any]) -> None:
-    """Write model.safetensors: weights and, as JSON beside them, what they mean."""
-    # Copies: tensors that share memory could not be stored.
-    weights = {name: value.detach().cpu().contiguous().clone() for name, value in model.state_dict().items()}
-    write(folder.path / "model.safetensors", save(weights, {"halfsure": json.dumps({"format": FORMAT, **about})}))
+        why = str(error).splitlines()[-1].strip()
+        raise RunError(f"the network does not fit the weights in {file}: {why}") from None
+    return model
 
 
 def logits_of(
@@ -149,15 +146,3 @@ def readings(metrics: list[dict[str, Any]], k: int) -> dict[str, float | None]:
         "median": last_median(errors, k),
         "validated": best["test"]["error"] if best else None,
     }
-
-
-def _read_model(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    try:
-        with safe_open(file, "pt") as opened:
-            about = json.loads((opened.metadata() or {}).get("halfsure", "null"))
-            weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dict
-    except (SafetensorError, ValueError, OSError) as error:
-        raise RunError(f"{file} cannot be read: {error}") from None
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise RunError(f"{file} is not a model of this version of halfsure")
-    return weights, about

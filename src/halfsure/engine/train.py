@@ -4,7 +4,7 @@ import copy
 import math
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -55,11 +55,13 @@ def train(
     about: dict[str, Any] | None = None,
     views: Views | None = None,
     console: Console | None = None,
+    watch: Callable[[int], None] | None = None,
 ) -> Run:
     """Train a network by a method. If the folder holds the same run already, go on where it stopped.
 
-    `about` is what the folder is to remember beside the config; `views` replace those the config describes. The network
-    is trained in place, the run that is returned holds its averaged copy.
+    `about` is what the folder is to remember beside the config; `views` replace those the config describes; `watch` is
+    called after each step with how many are done. The network is trained in place, the run that is returned holds its
+    averaged copy.
     """
     config.check()
     device = local_device(config.device)
@@ -78,22 +80,28 @@ def train(
             record.claim(data, config, about or {}, algorithm.map, preprocessing)
             training = Training(model, algorithm, data, views, config, ranks=ranks)
             evaluator = Evaluator(data, preprocessing, algorithm, config, ranks=ranks)
-            _run(training, evaluator, record, console)
+            _run(training, evaluator, record, console, watch)
     if ranks.first and record.metrics:
         _warn_of_collapse(config, record.metrics[-1])
     path = None if folder is None else folder.path
     averaged = training.average.model
-    return Run(averaged, algorithm.map, data.classes, preprocessing, record.metrics, record.config, path)
+    return Run(averaged, algorithm.map, data.classes, preprocessing, record.metrics, record.config, path, data.encoding)
 
 
-def _run(training: Training, evaluator: Evaluator, record: Record, console: Console | None) -> None:
+def _run(
+    training: Training,
+    evaluator: Evaluator,
+    record: Record,
+    console: Console | None,
+    watch: Callable[[int], None] | None,
+) -> None:
     """Go on from where the record is, to the end."""
     if state := record.resume():
         training.restore(state)
     else:
         record.save(training.state(), training.average.model)
     shown = console if training.ranks.first else None
-    with Display(shown, training.done, training.config.steps) as display:
+    with Display(shown, training.done, training.config.steps, watch) as display:
         display.notes(record.remarks)
         _loop(training, evaluator, record, display)
 

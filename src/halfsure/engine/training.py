@@ -78,7 +78,7 @@ class Training:
         return terms, losses
 
     def _seed(self, seed: int) -> None:
-        """Seed the device's generator alone: `torch.manual_seed` asks after every kind there is, and remembers asking."""
+        """Seed the device's generator alone: `torch.manual_seed` asks after every kind, and keeps a list of asking."""
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":
             torch.cuda.manual_seed(seed)

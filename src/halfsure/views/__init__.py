@@ -8,5 +8,6 @@ Streams tell several views of one sample in one step apart: `weak(images, indice
 
 from halfsure.views.array import ArrayView
 from halfsure.views.image import Plain, StrongImage, WeakImage
+from halfsure.views.text import TextView
 
-__all__ = ["ArrayView", "Plain", "StrongImage", "WeakImage"]
+__all__ = ["ArrayView", "Plain", "StrongImage", "TextView", "WeakImage"]

@@ -21,9 +21,11 @@ __all__ = [
     "OPS",
     "STRONG",
     "WEAK",
+    "WORDS",
     "base_key",
     "below",
     "bits",
+    "happens",
     "image_plan",
     "normal",
     "sides",
@@ -32,7 +34,7 @@ __all__ = [
 Bits = NDArray[np.uint64]
 
 # A view of each kind has its own randomness: a weak and a strong view of one stream are independent.
-WEAK, STRONG, ARRAY, DIRECTION = 1, 2, 3, 4
+WEAK, STRONG, ARRAY, DIRECTION, WORDS = 1, 2, 3, 4, 6  # 5 is for dropout
 
 OPS = 14
 LEVELS = 9
@@ -66,6 +68,11 @@ def bits(base: np.uint64, indices: NDArray[np.int64], slots: NDArray[np.uint64])
     keys = mix(np.asarray(base + indices.astype(np.uint64)))
     drawn: Bits = mix(keys[:, None] + (slots + np.uint64(1)) * GOLDEN)
     return drawn
+
+
+def happens(random: Bits, probability: float) -> NDArray[np.bool_]:
+    """Whether events happen, by 24 random bits each."""
+    return random < np.uint64(round(probability * 2**24))
 
 
 @lru_cache(maxsize=1)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from halfsure._checks import check_count, check_number
-from halfsure.views._draws import ARRAY, base_key, below, bits, normal
+from halfsure.views._draws import ARRAY, base_key, below, bits, happens, normal
 from halfsure.views.image import check_indices
 
 __all__ = ["ArrayView"]
@@ -73,7 +73,7 @@ class ArrayView:
         # One slot a feature: 24 bits for swapping, 24 for dropping, 16 for the noise.
         drawn = bits(base, samples, np.arange(d, dtype=np.uint64))
         if self.swap > 0 and isinstance(reference, Tensor):
-            swapped = torch.from_numpy(_happens(drawn >> np.uint64(40), self.swap)).to(device)
+            swapped = torch.from_numpy(happens(drawn >> np.uint64(40), self.swap)).to(device)
             which = below(bits(base, samples, np.arange(d, 2 * d, dtype=np.uint64)), np.uint64(len(reference)))
             taken = reference.to(device).gather(0, torch.from_numpy(which.astype(np.int64)).to(device))
             result = torch.where(swapped, taken, result)
@@ -82,14 +82,9 @@ class ArrayView:
             std = self._std.to(device) if isinstance(reference, Tensor) else 1.0  # type: ignore[attr-defined]
             result = result + self.noise * std * normals
         if self.dropout > 0:
-            dropped = _happens(drawn >> np.uint64(16) & np.uint64(0xFFFFFF), self.dropout)
+            dropped = happens(drawn >> np.uint64(16) & np.uint64(0xFFFFFF), self.dropout)
             result = result.masked_fill(torch.from_numpy(dropped).to(device), 0)
         return result.clone() if result is rows else result
-
-
-def _happens(random: NDArray[np.uint64], probability: float) -> NDArray[np.bool_]:
-    """Whether events happen, by 24 random bits each."""
-    return random < np.uint64(round(probability * 2**24))
 
 
 def _as_floats(name: str, rows: Rows) -> Tensor:

@@ -1,0 +1,208 @@
+"""`halfsure compare`."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+from rich.console import Console
+from tyro.conf import Fixed, Positional, Suppress, arg
+
+from halfsure.cli.using import grid
+from halfsure.data import Data, DataError
+from halfsure.engine import Config, DataConfig, preset
+from halfsure.engine.baselines import SETTINGS
+from halfsure.engine.classes import class_settings
+from halfsure.engine.comparison import FILE, PARTS, Plan, scored_part, summary
+from halfsure.engine.entry import lasting, make_network, open_seeds, refuse_foreign
+from halfsure.engine.many import run_many
+from halfsure.methods import parse
+
+__all__ = ["Compare", "carry_out", "show"]
+
+
+@dataclass(frozen=True)
+class Shared(Config):
+    """How to train, the same for every method."""
+
+    method: Suppress[Fixed[str]] = "fixmatch-ads"
+    seed: Suppress[Fixed[int]] = 0
+
+    @classmethod
+    def of(cls, config: Config) -> "Shared":
+        """The same settings as this class."""
+        return cls(**asdict(config))
+
+    def plain(self) -> Config:
+        """The same settings as a `Config`."""
+        return Config(**{item.name: getattr(self, item.name) for item in fields(Config)})
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Train several methods on the same labels, seeds and steps, and put them side by side.
+
+    Each run has a folder of its own, METHOD-sSEED, in the folder of the comparison. What is not given comes from each
+    method's preset. The same command again goes on where it stopped, or shows what is there.
+
+        halfsure compare digits --methods supervised,fixmatch,fixmatch-sh,fixmatch-ads --seeds 5 --baselines
+        halfsure compare orders.csv --label-column kind --labels 60 --methods supervised,vat+ads --seeds 0,1,2
+    """
+
+    source: Annotated[Positional[str], arg(metavar="SOURCE")]
+    """An official set, a folder of images, a table or an .npz file, as for train."""
+    methods: Annotated[str, arg(metavar="A,B,…")] = "supervised,fixmatch,fixmatch-sh,fixmatch-ads"
+    """The methods, with commas between them; the others are compared with the first."""
+    seeds: Annotated[str, arg(metavar="N|LIST")] = "3"
+    """How many seeds, from 0 on, or a list such as 0,1,5."""
+    out: Annotated[Path | None, arg(aliases=("-o",), metavar="FOLDER")] = None
+    """Folder of the comparison; compare/SOURCE-LABELS if not given."""
+    jobs: Annotated[int | None, arg(metavar="INT")] = None
+    """How many runs at once, each on one core; as many as there are cores if not given."""
+    baselines: bool = False
+    """Add logistic regression and 1-nearest-neighbour on the same labels."""
+    json: bool = False
+    """Print JSON."""
+    data: DataConfig = field(default_factory=DataConfig)
+    config: Annotated[Shared, arg(name="")] = field(default_factory=Shared)
+
+    def settled(self, again: Callable[["Compare"], "Compare"], command: str) -> "Compare":
+        """The same command with the plan that it means; `again` reads the options over another default."""
+        names = [parse(name.strip()).name for name in self.methods.split(",")]
+        if len(set(names)) < len(names):
+            raise DataError(f"--methods names a method twice: {', '.join(names)}")
+        if self.config.time is not None:
+            raise DataError("a comparison gives every method the same steps: choose them with --steps, not --time")
+        if self.jobs is not None and self.jobs < 1:
+            raise DataError(f"--jobs must be at least 1, got {self.jobs}")
+        first = next(iter(self.opened.values()))
+        whole: dict[str, Any] = {"unlabeled_sample": 0} if scored_part(first) == "unlabeled" else {}
+        configs: dict[str, Config] = {}
+        for name in names:
+            default = preset(first, name, self.config.preset)
+            config = again(replace(self, config=Shared.of(default))).config.plain()
+            steps = next(iter(configs.values()), config).steps
+            configs[name] = replace(config, method=name, steps=steps, **whole)
+            _check(configs[name], default, first)
+        source, data_config = lasting(self.source, self.data)
+        out = self.out or Path("compare") / f"{Path(self.source).stem or 'data'}-{len(first.labeled)}"
+        self.__dict__["plan"] = Plan(out, source, data_config, configs, self.opened, command)
+        return self
+
+    @cached_property
+    def opened(self) -> dict[int, Data]:
+        """The data by seed, with their labels chosen."""
+        seeds = _seeds(self.seeds)
+        return dict(zip(seeds, open_seeds(self.source, self.data, seeds), strict=True))
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What to compare; `settled` gives it."""
+        raise AttributeError("the plan of a comparison is known once its options are settled")
+
+    def run(self, console: Console) -> int:
+        """Train what is not trained yet, then show the table and write the report."""
+        return carry_out(self.plan, console, workers=self.jobs, baselines=self.baselines, as_json=self.json)
+
+
+def carry_out(
+    plan: Plan, console: Console, *, workers: int | None, baselines: bool, as_json: bool, note: str = ""
+) -> int:
+    """Do a comparison, show it and write its report; 1 if a run failed."""
+    progress = Console(stderr=True) if as_json else console
+    errors = plan.claim(baselines)
+    data, config = next(iter(plan.data.values())), next(iter(plan.configs.values()))
+    counts = f"{len(data.train):,} samples, {len(data.labeled):,} of them labeled, {len(data.classes)} classes"
+    runs = f"{len(plan.configs)} methods × {len(plan.data)} seeds, {config.steps:,} steps each"
+    _say(progress, f"{plan.source}: {counts}; {runs}")
+    outcomes = run_many(plan.jobs(), workers=workers or os.cpu_count() or 1, console=progress)
+    result = summary(plan, outcomes, errors)
+    if any(outcome.finished for outcome in outcomes):
+        result["report"] = str(_report(plan.out, any(outcome.seconds for outcome in outcomes)))
+    if as_json:
+        console.print_json(json.dumps(result))
+    else:
+        show(result, console, note)
+    for name, error in result["failed"].items():
+        _say(Console(stderr=True), f"halfsure: {name} failed: {error}")
+    return int(bool(result["failed"]))
+
+
+def _report(folder: Path, new: bool) -> Path:
+    """Write the report of a comparison, unless it is there and nothing has been added since."""
+    file = folder / "report.html"
+    if new or not file.is_file() or file.stat().st_mtime < (folder / FILE).stat().st_mtime:
+        from halfsure import report  # noqa: PLC0415 - draws, and is slow to import
+
+        report.write([folder], file)
+    return file
+
+
+def show(result: dict[str, Any], console: Console, note: str = "") -> None:
+    """Print the table of a comparison, and how to read it."""
+    names = list(result["methods"])
+    columns = ["", "error, %", "by seed", f"against {names[0]}", "ECE", "candidates"]
+    rows = [[name, *_cells(row, result["seeds"])] for name, row in (result["methods"] | result["baselines"]).items()]
+    console.print()
+    console.print(grid(columns, rows))
+    seeds = ", ".join(map(str, result["seeds"]))
+    _say(
+        console,
+        f"\nError {PARTS[result['part']]} at the end, mean ± standard deviation over the seeds {seeds}; against "
+        f"{names[0]}: mean of the paired differences in points, with its 95 % interval. ECE is that of each model's "
+        "own map, in %; candidates are the classes that sparsemax leaves of a sample, on average.",
+    )
+    if result["baselines"]:
+        _say(console, f"{' and '.join(result['baselines'])}: {SETTINGS}.")
+    for name, row in result["methods"].items():
+        for seed, dead in row["dead"].items():
+            _say(console, f"* {name}, seed {seed}, hardly predicts {', '.join(dead)}: its error is no result", "yellow")
+    if note:
+        _say(console, note)
+    if "report" in result:
+        _say(console, f"the report is {result['report']}")
+
+
+def _cells(row: dict[str, Any], seeds: list[int]) -> list[str]:
+    def percent(value: float | None, form: str = ".1f") -> str:
+        return "–" if value is None else f"{100 * value:{form}}"
+
+    each = " ".join(percent(row["by_seed"].get(str(s))) + "*" * (str(s) in row.get("dead", {})) for s in seeds)
+    spread = percent(row["mean"], ".2f") + ("" if row["sd"] is None else f" ± {percent(row['sd'], '.2f')}")
+    gap = row["difference"]
+    against = "" if gap is None else percent(gap["mean"], "+.2f")
+    if gap is not None and gap["low"] is not None:
+        against += f" [{percent(gap['low'], '+.1f')}, {percent(gap['high'], '+.1f')}]"
+    more = ["", ""]
+    if row.get("ece") is not None:
+        more = [percent(row["ece"]), f"{row['candidates']:.2f}"]
+    return [spread, each, against, *more]
+
+
+def _check(config: Config, default: Config, data: Data) -> None:
+    """Refuse what cannot be trained before a folder is begun."""
+    config.check()
+    given = [item.name for item in fields(Config) if getattr(config, item.name) != getattr(default, item.name)]
+    refuse_foreign(given, data)
+    config.algorithm(**class_settings(data, config))
+    with torch.device("meta"):
+        make_network(data, config)
+
+
+def _seeds(text: str) -> list[int]:
+    """`3` → 0, 1, 2; `4,7` → 4, 7."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise DataError(f"--seeds is a number such as 5 or a list such as 0,1,5, got {text!r}")
+    seeds = [int(part) for part in parts] if len(parts) > 1 else list(range(int(text)))
+    if not seeds or len(set(seeds)) < len(seeds) or len(seeds) > 10_000:
+        raise DataError(f"--seeds must name one seed or more, each once, got {text!r}")
+    return seeds
+
+
+def _say(console: Console, text: str, style: str | None = None) -> None:
+    console.print(text, style=style, highlight=False, soft_wrap=True, markup=False)

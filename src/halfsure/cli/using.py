@@ -1,0 +1,126 @@
+"""What the commands that use a trained model share: opening model and data, tables on the screen, writing files."""
+
+import csv
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+from torch import Tensor
+
+from halfsure.data import DataError
+from halfsure.data.new import New, read
+from halfsure.engine import Run, RunError, load
+
+__all__ = ["Columns", "Reading", "check_output", "escaped", "grid", "logits_of", "open_both", "printable", "write_rows"]
+
+Columns = dict[str, Sequence[Any]]
+VALUES_A_PASS = 2**22  # of the samples that go through the network together: large images go a few at a time
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read the data."""
+
+    lenient: bool = False
+    """Tables: pass over columns the model was not trained on, and take new categories as unknown."""
+    skip_bad: bool = False
+    """Leave pictures that cannot be read out."""
+    root: Path | None = field(default=None)
+    """Folder of the official sets; $HALFSURE_DATA or the user's cache folder if not given."""
+
+
+def open_both(model: Path, data: str, how: Reading, *, test: bool = False) -> tuple[Run, New]:
+    """The model in a run folder or file, and data as it takes them."""
+    run = load(model)
+    shape = run.preprocessing.shape
+    options = {"lenient": how.lenient, "skip_bad": how.skip_bad, "root": how.root, "test": test}
+    return run, read(data, run.encoding, shape=shape, **options)  # type: ignore[arg-type]  # each as `Reading` has it
+
+
+def logits_of(run: Run, new: New) -> Tensor:
+    """The model's logits of new samples, all of them finite. → (n, classes)."""
+    size = prod(run.preprocessing.shape)
+    logits = run.logits(new.samples, batch=max(1, min(500, VALUES_A_PASS // size)))
+    if not bool(logits.isfinite().all()):
+        row = int((~logits.isfinite().all(-1)).nonzero()[0])
+        raise RunError(
+            f"the model gives no finite numbers for {new.names[row]}: its weights are damaged, or the sample is"
+        )
+    return logits
+
+
+def check_output(file: Path, force: bool) -> None:
+    """Refuse a file that could not be written in the end, before any work is done."""
+    if file.suffix.lower() not in (".csv", ".parquet"):
+        raise DataError(f"{file}: predictions are written as .csv or .parquet; choose one of these endings")
+    if file.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
+        raise DataError("writing .parquet needs pyarrow: pip install 'halfsure[tables]', or write a .csv")
+    if not file.parent.is_dir():
+        raise DataError(f"there is no folder {file.parent} to write {file.name} into")
+    if file.is_dir():
+        raise DataError(f"{file} is a folder; name a file")
+    if file.exists() and not force:
+        raise DataError(f"{file} exists already; choose another name, or overwrite it with --force")
+
+
+def write_rows(file: Path, columns: Columns) -> None:
+    """Write columns of equal length as a CSV or Parquet file, whole or not at all."""
+    part = file.with_name(f"{file.name}.part")
+    try:
+        (_write_parquet if file.suffix.lower() == ".parquet" else _write_csv)(part, columns)
+        with open(part, "rb") as written:
+            os.fsync(written.fileno())
+        os.replace(part, file)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
+
+
+def _write_csv(part: Path, columns: Columns) -> None:
+    with open(part, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        for row in zip(*columns.values(), strict=True):
+            writer.writerow([escaped(value) if isinstance(value, list) else value for value in row])
+
+
+def _write_parquet(part: Path, columns: Columns) -> None:
+    import pyarrow  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra
+    from pyarrow import parquet  # noqa: PLC0415
+
+    parquet.write_table(pyarrow.table(dict(columns)), part)
+
+
+def escaped(names: Iterable[str]) -> str:
+    r"""Class names joined by |; a | in a name is written \|, and a backslash twice.
+
+    Examples:
+        >>> from halfsure.cli.using import escaped
+        >>> print(escaped(["cat", "a|b"]))
+        cat|a\|b
+    """
+    return "|".join(name.replace("\\", "\\\\").replace("|", "\\|") for name in names)
+
+
+def printable(text: str, width: int = 60) -> str:
+    """Text from a file as it can be shown: no control characters, and not too long."""
+    clean = "".join(letter if letter.isprintable() else "�" for letter in text)
+    return clean if len(clean) <= width else f"{clean[: width - 1]}…"
+
+
+def grid(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> Table:
+    """A plain table on the screen; cells are shown as they are, without markup."""
+    table = Table(box=None, header_style="bold", pad_edge=False, show_header=any(columns))
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="right" if place in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table

@@ -1,0 +1,208 @@
+"""New samples for a trained model: files and folders → arrays as the model was trained on, each row with a name."""
+
+import csv
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfsure.data import official
+from halfsure.data.arrays import as_samples, label_names, read_fields
+from halfsure.data.dataset import DataError
+from halfsure.data.folder import Listing, decoded_file, images_below, listed
+from halfsure.data.images import SUFFIXES, decode
+from halfsure.data.table import Column, TableEncoding, TextEncoder, load_frame
+
+__all__ = ["New", "read"]
+
+TABLES = {".csv", ".tsv", ".parquet"}
+ARRAYS = {".npz", ".npy"}
+PARTS = {"labeled", "unlabeled", "train", "val", "test"}
+
+Names = list[str]
+Classes = list[str | None]
+
+
+@dataclass(frozen=True)
+class New:
+    """Samples as a model takes them, what each is called, and the class that is given for it."""
+
+    samples: NDArray[Any]
+    """uint8 images, (n, height, width, channels), or float32 rows, (n, features)."""
+    names: Names
+    """A picture's path below its folder, or the number of a row, from 0."""
+    labels: Classes | None
+    """A class name each, None where it has none; None if no sample has one."""
+
+
+def read(
+    source: str | os.PathLike[str],
+    encoding: dict[str, Any] | None,
+    *,
+    shape: tuple[int, ...],
+    lenient: bool = False,
+    skip_bad: bool = False,
+    test: bool = False,
+    root: str | os.PathLike[str] | None = None,
+    text_encoder: TextEncoder | None = None,
+) -> New:
+    """Read samples for a model whose run has this `encoding`, and whose samples this `shape`.
+
+    A model of images takes a folder of pictures, one picture, a CSV of paths, or arrays; one of a table a table with
+    the same columns; one of rows arrays X and perhaps y. The name of an official set means its test part, and `test`
+    asks for that of a folder or an .npz as well, where it has one. `lenient` passes over new columns and takes new
+    categories as unknown; `skip_bad` leaves out pictures that cannot be read.
+
+    Examples:
+        >>> from halfsure.data.new import read
+        >>> new = read("digits", {"kind": "image", "shape": [8, 8, 1]}, shape=(8, 8, 1))
+        >>> new.samples.shape, new.names[:2], new.labels[:2]
+        ((360, 8, 8, 1), ['0', '1'], ['4', '8'])
+    """
+    path = Path(source)
+    kind = encoding["kind"] if encoding else "image" if len(shape) == 3 else "array"
+    if kind == "table":
+        found = _table(path, _encoding(encoding or {}), lenient, text_encoder)
+    elif kind not in ("image", "array"):
+        raise DataError(f"the model was trained on data of the kind {kind!r}, which cannot be read from {path}")
+    elif str(source) in official.SOURCES:
+        found = _official(str(source), root)
+    elif path.suffix.lower() in ARRAYS or (path / "X.npy").is_file():
+        found = _arrays(path, test)
+    elif kind == "array":
+        raise DataError(
+            f"{path}: the model was trained on arrays; give an .npz with X of shape (n, {shape[0]}), or .npy"
+        )
+    else:
+        found = _pictures(path, (shape[0], shape[1], shape[2]), skip_bad=skip_bad, test=test)
+    if len(found.samples) == 0:
+        raise DataError(f"{source} holds no sample")
+    if found.samples.shape[1:] != shape:
+        raise DataError(f"{source} has samples of shape {found.samples.shape[1:]}, but the model takes {shape}")
+    return found
+
+
+def _official(name: str, root: str | os.PathLike[str] | None) -> New:
+    found = official.read(name, root)
+    if found.test is None:
+        raise DataError(f"the test files of {name} are not here; fetch them with: halfsure data get {name}")
+    return _numbered(found.test.images, [found.classes[index] for index in found.test.labels])
+
+
+def _arrays(path: Path, test: bool) -> New:
+    fields = read_fields(path)
+    suffix = "_test" if test and "X_test" in fields else ""
+    samples, labels = fields.get(f"X{suffix}"), fields.get(f"y{suffix}")
+    if samples is None:
+        raise DataError(f"{path} has no array named X; it has {', '.join(sorted(fields)) or 'nothing'}")
+    rows, _ = as_samples(samples, path.name)
+    if labels is None:
+        return _numbered(rows, None)
+    if len(labels) != len(rows):
+        raise DataError(f"{path} has {len(rows)} samples but {len(labels)} labels")
+    classes = [str(name) for name in np.atleast_1d(fields["classes"])] if "classes" in fields else None
+    return _numbered(rows, label_names(labels, classes, path.name))
+
+
+def _table(path: Path, encoding: TableEncoding, lenient: bool, text_encoder: TextEncoder | None) -> New:
+    if path.suffix.lower() not in TABLES:
+        raise DataError(
+            f"{path}: the model was trained on a table; give a .csv, .tsv or .parquet with the same columns"
+        )
+    words = [column.name for column in encoding.columns if column.kind != "number"]
+    frame = load_frame(path, words).rename(columns=str)
+    if frame.columns.duplicated().any():
+        raise DataError(f"{path} has two columns named {frame.columns[frame.columns.duplicated()][0]!r}")
+    if len(frame) == 0:
+        raise DataError(f"{path} has no rows")
+    labels = None
+    if encoding.label in frame.columns:
+        column = frame[encoding.label]
+        stripped = [value.strip() if isinstance(value, str) else value for value in column.astype(object)]
+        labels = label_names([None if gone else v for v, gone in zip(stripped, column.isna(), strict=True)])
+    try:
+        rows = encoding.rows(frame, text_encoder, lenient=lenient)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    return _numbered(rows, labels)
+
+
+def _pictures(path: Path, shape: tuple[int, int, int], *, skip_bad: bool, test: bool) -> New:
+    """Every picture that a path stands for, brought to the model's size."""
+    if test and (path / "test").is_dir():
+        path = path / "test"
+    if path.is_dir():
+        folder, listing = path, _below(path)
+    elif not path.exists():
+        raise DataError(f"there is no file or folder {path}, nor an official set of that name")
+    elif path.suffix.lower() == ".csv":
+        folder, listing = path.parent, listed(path.parent, path, ("path",))
+    elif path.suffix.lower() in SUFFIXES:
+        folder, listing = path.parent, Listing([path], [None])
+    else:
+        raise DataError(f"{path}: the model was trained on images; give a folder of pictures, a picture, .npz or .npy")
+    if not listing.paths:
+        raise DataError(f"there is no picture in {path}")
+    decoded = decode(listing.paths, like=shape, skip_bad=skip_bad, mapped=decoded_file(path, "new"))
+    names = [_relative(listing.paths[i], folder) for i in decoded.kept]
+    labels = [listing.names[i] for i in decoded.kept]
+    return New(decoded.images, names, _any(labels))
+
+
+def _below(folder: Path) -> Listing:
+    """What a CSV of paths in a folder lists, else all pictures below it, those in a subfolder being of its class."""
+    tables = [table for table in sorted(folder.glob("*.csv")) if _lists_paths(table)]
+    if len(tables) == 1:
+        return listed(folder, tables[0], ("path",))
+    paths = images_below(folder, folder)
+    training = (folder / "labeled").is_dir()  # then the first folders are parts of the data, not classes
+    return Listing(paths, [_class_of(path.relative_to(folder).parts[:-1], training) for path in paths])
+
+
+def _class_of(folders: tuple[str, ...], training: bool) -> str | None:
+    if training and folders and folders[0] in PARTS:
+        folders = () if folders[0] == "unlabeled" else folders[1:]
+    return folders[0] if folders else None
+
+
+def _lists_paths(table: Path) -> bool:
+    try:
+        with table.open(newline="", encoding="utf-8-sig") as file:
+            return "path" in next(csv.reader(file), [])
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return False
+
+
+def _relative(path: Path, folder: Path) -> str:
+    whole = path.resolve()
+    return whole.relative_to(folder.resolve()).as_posix() if whole.is_relative_to(folder.resolve()) else path.name
+
+
+def _numbered(samples: NDArray[Any], labels: Classes | None) -> New:
+    return New(samples, [str(row) for row in range(len(samples))], None if labels is None else _any(labels))
+
+
+def _any(labels: Classes) -> Classes | None:
+    return labels if any(label is not None for label in labels) else None
+
+
+def _encoding(fields: dict[str, Any]) -> TableEncoding:
+    """How a model's table is encoded; what a damaged or foreign file says in its place is refused."""
+    try:
+        encoding = TableEncoding.from_json(fields)
+        sound = isinstance(encoding.label, str) and all(map(_is_sound, encoding.columns))
+    except (TypeError, ValueError, KeyError, AttributeError):
+        sound = False
+    if not sound:
+        raise DataError("the model does not say how its table became numbers: its file is damaged")
+    return encoding
+
+
+def _is_sound(column: Column) -> bool:
+    known = column.kind in ("number", "category", "text") and isinstance(column.name, str)
+    numbers = math.isfinite(column.mean) and math.isfinite(column.scale) and column.scale != 0
+    return known and numbers and all(isinstance(name, str) for name in column.categories)

@@ -1,0 +1,63 @@
+"""Check a run by cross-validation over its labels: each fold is a run of its own, in a folder below."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from halfsure.data import Data
+from halfsure.engine.config import Config
+from halfsure.engine.folder import BrokenError, RunError, write
+from halfsure.engine.folds import Evidence, deal, fold_of, without
+from halfsure.engine.many import Job, run_many
+from halfsure.engine.run import Run, load
+from halfsure.trust import wilson
+
+__all__ = ["assess", "load_evidence"]
+
+FILE = "trust.json"
+FORMAT = 1
+
+
+def assess(
+    path: Path, data: Data, config: Config, *, folds: int, workers: int, console: Console | None = None
+) -> dict[str, Any]:
+    """Train the folds of a run, write trust.json, and give what it says in short."""
+    held = deal(data, folds, config.seed)
+    settings = replace(config, evaluations=1, tensorboard=False, time=None)
+    jobs = [Job(path / "folds" / f"fold-{k}", settings, without(data, some)) for k, some in enumerate(held)]
+    for outcome in run_many(jobs, workers=workers, console=console):
+        if outcome.error is not None:
+            raise BrokenError(f"fold {outcome.job.name} could not be trained: {outcome.error}")
+    found = [fold_of(data, some, load(job.out)) for job, some in zip(jobs, held, strict=True)]
+    right = torch.cat([fold.right for fold in found])
+    low, high = wilson(int(right.sum()), len(right))
+    accuracy = float(right.double().mean())
+    short = {"folds": len(found), "labels": len(right), "accuracy": accuracy, "interval": [low, high]}
+    content = {"format": FORMAT, **short, "evidence": Evidence.of(found).to_json()}
+    write(path / FILE, json.dumps(content).encode() + b"\n")
+    return short
+
+
+def load_evidence(run: Run) -> Evidence | None:
+    """What held-out labels say of a run, None if it was not checked."""
+    file = None if run.path is None else run.path / FILE
+    if file is None or not file.is_file():
+        return None
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise RunError(f"{file} is not of this version of halfsure")
+        count = content["folds"]
+        if not isinstance(count, int) or not 1 <= count <= 1000:
+            raise ValueError(f"{count!r} is no number of folds")  # noqa: TRY301
+        runs = [load(file.parent / "folds" / f"fold-{number}") for number in range(count)]
+        evidence = Evidence.from_json(content["evidence"], runs)
+    except (ValueError, KeyError, RecursionError) as error:
+        raise RunError(f"{file} cannot be used: {error}") from None
+    if any(fold.classes != run.classes for fold in runs):
+        raise RunError(f"{file}: the folds have other classes than the run")
+    return evidence

@@ -1,0 +1,38 @@
+"""Which method for which data, by what was measured, and for how long."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from halfsure.data import Data
+
+__all__ = ["Choice", "choose", "usual_steps"]
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method, settings that go with it, and why it was chosen."""
+
+    method: str
+    why: str
+    settings: dict[str, Any]
+
+
+def choose(data: Data) -> Choice:
+    """The method for this kind of data; docs/choosing.md has the measurements."""
+    seen = len(data.train) if data.unlabeled is None else len(data.unlabeled)
+    if seen <= len(data.labeled):
+        return Choice("supervised", "every sample is labeled, so there is nothing else to learn from", {})
+    shares = {"prior": "labels"}
+    if data.kind == "image":
+        return Choice("fixmatch-ads", "the best on images with few labels, MNIST and digits", shares)
+    if data.texts:
+        return Choice("fixmatch-ads", "the best on texts with few labels, AG News", shares)
+    return Choice("fixmatch-ads", "what held up best on rows of numbers: no other was never far behind", shares)
+
+
+def usual_steps(data: Data) -> int:
+    """A number of steps that grows with the data: 60 for a hundred samples, and from a thousand on no more."""
+    seen = len(data.train) if data.unlabeled is None else len(data.unlabeled)
+    return min(max(6 * seen // 10, 60), 600 if data.kind == "image" else 1000)

@@ -1,0 +1,297 @@
+"""The scikit-learn face: a few labels and many unlabeled samples in, a classifier that knows when it is unsure out."""
+
+import copy
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from halfsure._checks import check_count, check_number
+from halfsure.data import Data, Part
+from halfsure.data.dataset import UNLABELED
+from halfsure.engine import Config, Run, start
+from halfsure.engine.auto import AUTO
+from halfsure.engine.classes import label_shares
+from halfsure.engine.folds import Evidence, Fold, deal, fold_of, how_many, weigh, without
+from halfsure.engine.inputs import Views
+from halfsure.engine.train import CollapseWarning
+from halfsure.estimator.answer import make_report, warn_of_fallback
+from halfsure.estimator.encoders import ShapedEncoder, as_plain, choose_encoder
+from halfsure.estimator.labels import known_labels, read_labels
+from halfsure.estimator.plan import make_config, shared_time, supervised
+from halfsure.trust import Guarantee
+
+__all__ = ["SSLClassifier"]
+
+
+class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Learn from a few labels and many unlabeled samples.
+
+    Args:
+        method: in the paper's notation (`halfsure methods` lists them), or "auto": chosen by the kind of data.
+        net: the name of a network, such as "mlp-64" or "wrn-16-2", or an `nn.Module` of your own that returns logits;
+            None is the preset's. Yours is copied, never changed.
+        views: your own weak and strong views, {"weak": …, "strong": …}, as `halfsure.fit` takes them.
+        steps: updates of each model; None grows with the data.
+        time: a time for the whole fit, such as "5m", in place of `steps`.
+        folds: parts of the labels that are held out in turn, to see whether the unlabeled data help, to calibrate, and
+            to make sets with a coverage. "auto" is 5 with fewer than 500 labels, else one part of a fifth; 0 checks
+            nothing, and only then may a class have a single label.
+        calibrate: scale the logits by a temperature fitted on held-out labels.
+        class_weight: "balanced", or a weight for each class, as a mapping or in the order of `classes_`.
+        prior: class shares of the data. "labels": like those of the labels, which are a random sample; "estimate": the
+            labels were chosen by class, shares are estimated from predictions; "uniform"; or a share for each class.
+        random_state: the same number gives the same model.
+        n_jobs: models to train at once, in processes.
+        out: a folder to keep the run of the final model in.
+        settings: any other field of `halfsure.engine.Config`, such as {"lr": 1e-3, "batch": 32}.
+
+    Attributes:
+        classes_: what can be predicted, ascending.
+        method_: the method of the model that was kept.
+        report_: did the unlabeled data help? `print(model.report_)` answers.
+        transduction_: a label for each training sample: the given one, or the predicted one.
+        history_: what each evaluation of the training run measured.
+        temperature_: what the logits are divided by.
+        prior_: class shares that sets and thresholds are weighted to; None where the labels are a random sample.
+        run_: the trained model, a `halfsure.Run`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from halfsure import SSLClassifier
+        >>> rng = np.random.default_rng(0)
+        >>> X = np.concatenate([rng.normal(-2, 1, (50, 2)), rng.normal(2, 1, (50, 2))])
+        >>> y = np.full(100, -1)
+        >>> y[:5], y[50:55] = 0, 1
+        >>> model = SSLClassifier().fit(X, y)
+        >>> model.predict([[-2, -2], [2, 2]])
+        array([0, 1])
+        >>> model.predict_set([[-2, -2]])
+        [(0,)]
+    """
+
+    def __init__(
+        self,
+        method: str = AUTO,
+        *,
+        net: str | nn.Module | None = None,
+        views: Views | None = None,
+        steps: int | None = None,
+        time: str | None = None,
+        folds: int | Literal["auto"] = "auto",
+        calibrate: bool = True,
+        class_weight: Literal["balanced"] | Mapping[Any, float] | Sequence[float] | None = None,
+        prior: str | Sequence[float] | None = "labels",
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        out: str | os.PathLike[str] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.method = method
+        self.net = net
+        self.views = views
+        self.steps = steps
+        self.time = time
+        self.folds = folds
+        self.calibrate = calibrate
+        self.class_weight = class_weight
+        self.prior = prior
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.out = out
+        self.settings = settings
+
+    def fit(self, X: Any, y: Any) -> "SSLClassifier":  # noqa: N803 - scikit-learn's name
+        """Learn from all samples, of which y labels some; −1, None, NaN or an empty string means unlabeled."""
+        fresh = type(self)(**self.get_params(deep=False))
+        fresh._fit(as_plain(X), y)
+        # Only now: a fit that fails leaves what was fitted before as it was.
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        self.__dict__.update(vars(fresh))
+        return self
+
+    def _fit(self, X: Any, y: Any) -> None:  # noqa: N803
+        data = self._read(X, y)
+        config, why = make_config(self, data)
+        held = self._hold_out(data, config.seed)
+        alone = supervised(data, config, self.settings or ()) if held and config.method != "supervised" else None
+        if self.time is not None:
+            models = 1 + len(held) * (1 if alone is None else 2)
+            config = replace(config, time=shared_time(self.time, models))
+            alone = alone and replace(alone, time=config.time)
+
+        folds, baseline = self._cross_validate(data, held, [config] if alone is None else [config, alone])
+        unlabeled = len(data.train) - len(data.labeled)
+        self.report_ = make_report(
+            config.method, why, labels=len(data.labeled), unlabeled=unlabeled, folds=folds, baseline=baseline
+        )
+        if alone is not None and self.report_.fell_back:
+            warn_of_fallback(config.method, self.report_)
+            config, folds = alone, baseline
+        self.run_ = self._train(data, config, out=self.out)
+        self.method_, self.history_ = config.method, self.run_.metrics
+        self._gather(data, folds)
+        self.transduction_ = self._transduce(data)
+
+    def predict(self, X: Any, abstain: float | None = None) -> NDArray[Any]:  # noqa: N803
+        """The best class of each sample.
+
+        `abstain=0.95` answers only where the model is sure enough that, by the held-out labels, at most 5 % of the
+        answers are wrong; elsewhere it gives −1, or None where classes are strings.
+        """
+        logits = self._logits(X)
+        best = logits.argmax(-1).numpy()
+        if abstain is None:
+            answers: NDArray[Any] = self.classes_[best]
+            return answers
+        threshold = self._evidence("abstaining").threshold(check_number("abstain", abstain, 0, 1))
+        sure = (self._probs(logits).amax(-1) >= threshold).numpy()
+        numbers = self.classes_.dtype.kind in "iuf"
+        answers = self.classes_[best] if numbers else self.classes_[best].astype(object)
+        answers = answers.astype(np.int64) if answers.dtype.kind == "u" else answers
+        answers[~sure] = UNLABELED if numbers else None
+        return answers
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """Probabilities in the model's own map: in sparsemax most of them are exactly zero. → (n, classes)."""
+        probs: NDArray[np.float64] = self._probs(self._logits(X)).numpy()
+        return probs
+
+    def predict_set(self, X: Any, coverage: float | None = None) -> list[tuple[Any, ...]]:  # noqa: N803
+        """The candidate classes of each sample, the most likely first.
+
+        Without `coverage` those whose probability is not zero. With it conformal sets, which hold the true class as
+        often as was asked for: `guarantee(coverage)` says under which conditions, and how sure that is. They are for
+        samples that were not among the training samples.
+        """
+        samples = self._samples(X)
+        if coverage is None:
+            logits = self.run_.logits(samples).double()
+            chosen, unfit = self._probs(logits) > 0, -logits
+        else:
+            chosen, unfit = self._evidence("a coverage").sets(samples, coverage)
+        order = unfit.argsort(dim=-1, stable=True)
+        names = self.classes_.tolist()
+        pairs = zip(chosen.tolist(), order.tolist(), strict=True)
+        return [tuple(names[place] for place in places if row[place]) for row, places in pairs]
+
+    def guarantee(self, coverage: float) -> Guarantee:
+        """What is promised of `predict_set(X, coverage)`, as a number and in a sentence."""
+        check_is_fitted(self)
+        return self._evidence("a coverage").guarantee(coverage)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """Accuracy on the samples that have a label."""
+        known, labels = known_labels(y)
+        found = self.predict(X)
+        if len(found) != len(known):
+            raise ValueError(f"X has {len(found)} samples and y has {len(known)} labels: give one label a sample")
+        if not known.any():
+            raise ValueError("y has no label to score against")
+        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(accuracy_score(labels, found[known], sample_weight=weights))
+
+    def _read(self, X: Any, y: Any) -> Data:  # noqa: N803
+        """Encode samples and labels."""
+        labels, self.classes_ = read_labels(y)
+        self.encoder_ = choose_encoder(X, shaped=isinstance(self.net, nn.Module))
+        samples = self.encoder_.fit(self, X)
+        if len(samples) != len(labels):
+            raise ValueError(f"X has {len(samples)} samples and y has {len(labels)} labels: give one label a sample")
+        return Data(
+            "X",
+            self.encoder_.kind,
+            tuple(str(name) for name in self.classes_.tolist()),
+            Part(samples, labels),
+            np.flatnonzero(labels != UNLABELED),
+            encoding=self.encoder_.as_json(),
+            texts=self.encoder_.texts(X),
+        )
+
+    def _hold_out(self, data: Data, seed: int) -> list[NDArray[np.int64]]:
+        """Which labeled samples are held out, fold by fold."""
+        folds = how_many(data) if self.folds == "auto" else check_count("folds", self.folds)
+        return deal(data, folds, seed) if folds else []
+
+    def _cross_validate(
+        self, data: Data, held: list[NDArray[np.int64]], configs: list[Config]
+    ) -> tuple[list[Fold], list[Fold]]:
+        """The folds of each config, the second the baseline's."""
+        jobs = [(config, some) for config in configs for some in held]
+        train = delayed(self._train_fold)
+        runs = Parallel(n_jobs=self.n_jobs)(train(without(data, some), config) for config, some in jobs)
+        folds = [fold_of(data, some, run) for (_, some), run in zip(jobs, runs, strict=True)]
+        return folds[: len(held)], folds[len(held) :]
+
+    def _train_fold(self, data: Data, config: Config) -> Run:
+        with warnings.catch_warnings():  # what becomes of a fold's model is in the report
+            warnings.simplefilter("ignore", CollapseWarning)
+            return self._train(data, replace(config, evaluations=1))
+
+    def _train(self, data: Data, config: Config, out: str | os.PathLike[str] | None = None) -> Run:
+        return start(data, config, model=self._network(), views=self.views, out=out)
+
+    def _network(self) -> nn.Module | None:
+        """A copy of the network of one's own, which sees samples in their own shape; None without one."""
+        if not isinstance(self.net, nn.Module):
+            return None
+        net = copy.deepcopy(self.net)
+        return (
+            nn.Sequential(nn.Unflatten(1, self.encoder_.shape), net)
+            if isinstance(self.encoder_, ShapedEncoder)
+            else net
+        )
+
+    def _gather(self, data: Data, folds: list[Fold]) -> None:
+        """What the held-out labels say, weighted to the class shares of the data where those differ."""
+        self.evidence_, self.temperature_, self.prior_ = None, 1.0, None
+        if not folds:
+            return
+        weights = None
+        if self.prior is not None and not (isinstance(self.prior, str) and self.prior == "labels"):
+            equal = [1.0] * len(data.classes)
+            given = {"estimate": None, "uniform": equal}[self.prior] if isinstance(self.prior, str) else self.prior
+            weights = weigh(data, folds, given)
+            self.prior_ = (weights.numpy() * label_shares(data)).tolist()
+        self.evidence_ = Evidence.of(folds, weights, calibrate=self.calibrate)
+        self.temperature_ = self.evidence_.temperature
+
+    def _transduce(self, data: Data) -> NDArray[Any]:
+        """A label for each training sample."""
+        found = self.run_.logits(data.train.samples).argmax(-1).numpy()
+        known = data.train.labels != UNLABELED
+        labels: NDArray[Any] = self.classes_[np.where(known, data.train.labels, found)]
+        return labels
+
+    def _samples(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        check_is_fitted(self)
+        return self.encoder_.encode(self, as_plain(X))
+
+    def _logits(self, X: Any) -> Tensor:  # noqa: N803
+        samples = self._samples(X)
+        return self.run_.logits(samples).double()
+
+    def _probs(self, logits: Tensor) -> Tensor:
+        return self.run_.map(logits / self.temperature_)
+
+    def _evidence(self, what: str) -> Evidence:
+        if self.evidence_ is None:
+            raise ValueError(f"{what} needs labels that were held out: fit with folds='auto' instead of folds=0")
+        return self.evidence_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.string = True
+        tags.input_tags.three_d_array = True
+        return tags

@@ -1,0 +1,123 @@
+"""The parameters of a classifier → every setting of its training."""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from torch import nn
+
+from halfsure._checks import check_count
+from halfsure.data import Data
+from halfsure.engine import Config, preset
+from halfsure.engine.auto import AUTO, choose, usual_steps
+from halfsure.engine.config import METHOD_SETTINGS, parse_time
+from halfsure.engine.entry import refuse_foreign
+from halfsure.methods import parse
+
+__all__ = ["make_config", "shared_time", "supervised"]
+
+PARAMETERS = {name: name for name in ("method", "net", "steps", "time", "class_weight", "prior")} | {
+    "seed": "random_state"
+}
+"""Settings that a parameter of the classifier stands for."""
+OF_NETWORKS = ("norm", "dropout")
+PRIORS = ("labels", "estimate", "uniform")
+
+
+def make_config(owner: Any, data: Data) -> tuple[Config, str]:
+    """Every setting of the training, and why this method."""
+    _check_kinds(owner)
+    choice = choose(data) if owner.method == AUTO else None
+    method, why = (owner.method, "the method you asked for") if choice is None else (choice.method, choice.why)
+    own = _check_settings(owner, data)
+    if owner.steps is not None and owner.time is not None:
+        raise ValueError("steps and time both say how long to train: give one of them")
+    settings: dict[str, Any] = {"tensorboard": False, "steps": usual_steps(data)}
+    settings |= {} if choice is None else choice.settings
+    settings |= {} if owner.steps is None else {"steps": check_count("steps", owner.steps, 1)}
+    settings |= {"net": owner.net} if isinstance(owner.net, str) else {}
+    settings |= {"class_weight": _weights(owner.class_weight, owner.classes_)}
+    prior = _prior(owner.prior, len(owner.classes_))
+    settings |= {"prior": None if prior == "estimate" else prior} if parse(method).target is not None else {}
+    config = preset(data, method, own.get("preset", "quick"), _seed(owner.random_state))
+    config = replace(config, **(settings | own))
+    config.check()
+    config.algorithm()  # refuses settings that the method does not have
+    return replace(config, method=parse(method).name), why
+
+
+def supervised(data: Data, config: Config, own: Iterable[str]) -> Config:
+    """The same training without the unlabeled samples: network, length, seed and a person's own settings stay."""
+    alone = preset(data, "supervised", config.preset, config.seed)
+    kept = {"steps", "time", "net", "norm", "dropout", "batch", "evaluations", "tensorboard", "class_weight"}
+    views = {"flip", "shift", "ops", "cutout", "weak_noise", "weak_drop", "normalise", "device", "precision", "threads"}
+    names = kept | views | (set(own) - set(METHOD_SETTINGS))
+    return replace(alone, **{name: getattr(config, name) for name in names})
+
+
+def shared_time(time: str, models: int) -> str:
+    """The share of a time that each of so many models gets."""
+    return f"{max(parse_time(time) / models, 0.001):.3f}s"
+
+
+def _check_kinds(owner: Any) -> None:
+    """Refuse parameters that are something else altogether."""
+    for name, kinds, wanted in (
+        ("method", str, "the name of a method, such as 'fixmatch-ads', or 'auto'"),
+        ("net", str | nn.Module | None, "the name of a network, an nn.Module or None"),
+        ("time", str | None, "a string such as '5m', or None"),
+        ("settings", Mapping | None, "a mapping of names to values, or None"),
+    ):
+        if not isinstance(getattr(owner, name), kinds):
+            raise ValueError(f"{name} is {wanted}, got {getattr(owner, name)!r}")  # noqa: TRY004 - as scikit-learn
+
+
+def _check_settings(owner: Any, data: Data) -> dict[str, Any]:
+    """A person's own settings, once they are seen to be such."""
+    own = dict(owner.settings or {})
+    known = [item.name for item in fields(Config)]
+    for name in own:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, 1)
+            hint = f"did you mean {near[0]!r}? The" if near else "the"
+            raise ValueError(f"there is no setting {name!r}; {hint} fields of halfsure.engine.Config are what there is")
+        if name in PARAMETERS:
+            raise ValueError(f"{name} is not one of the settings: give it as {PARAMETERS[name]}= instead")
+        if name in OF_NETWORKS and isinstance(owner.net, nn.Module):
+            raise ValueError(f"{name} is for the networks of halfsure; with one of your own leave it away")
+    refuse_foreign(own, data)
+    return own
+
+
+def _seed(random_state: Any) -> int:
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+        return check_count("random_state", int(random_state), 0)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _weights(given: Any, classes: NDArray[Any]) -> Any:
+    if isinstance(given, Mapping):
+        if missing := [name for name in classes.tolist() if name not in given]:
+            raise ValueError(f"class_weight has no weight for the class {missing[0]!r}")
+        return tuple(float(given[name]) for name in classes.tolist())
+    return tuple(map(float, given)) if _is_list(given) else given
+
+
+def _prior(given: Any, classes: int) -> Any:
+    """A prior as the config has it, or the word "estimate"."""
+    if given is None or (isinstance(given, str) and given in PRIORS):
+        return given
+    if not _is_list(given):
+        raise ValueError(f"prior is {', '.join(map(repr, PRIORS))} or a share for each class, got {given!r}")
+    shares = np.array(given, dtype=np.float64)
+    if shares.shape != (classes,) or not (np.isfinite(shares).all() and (shares >= 0).all() and shares.sum() > 0):
+        raise ValueError(f"prior must be a share for each of {classes} classes, none of them negative, got {given!r}")
+    return tuple(shares.tolist())
+
+
+def _is_list(given: Any) -> bool:
+    return isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
