@@ -19,7 +19,7 @@ SECTION_3 = [
 ]
 
 
-@pytest.mark.parametrize("name", [*SECTION_3, "Target", "Map", "Run", "fit", "load", "method"])
+@pytest.mark.parametrize("name", [*SECTION_3, "Target", "Map", "Run", "SSLClassifier", "fit", "load", "method"])
 def test_public_names_are_documented(name: str) -> None:
     assert name in halfsure.__all__
     doc = getattr(halfsure, name).__doc__

@@ -117,7 +117,7 @@ class Train:
             f"{self.source}: {counts}, {len(data.test or ()):,} to test on",
             f"{config.method} with {config.net} for {length}; preset {config.preset}: {PRESETS[config.preset]}",
             f"{choice.method}: {choice.why}" if choice.method == config.method else "",
-            f"seen with fixmatch-ads: {seen}" if seen else "",
+            f"seen with fixmatch-ads, without --prior: {seen}" if seen else "",
             f"then {folds} more, each without a part of the labels, to check it (--folds 0: no check)" if folds else "",
         ):
             if line:

@@ -220,7 +220,10 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
     def _hold_out(self, data: Data, seed: int) -> list[NDArray[np.int64]]:
         """Which labeled samples are held out, fold by fold."""
-        folds = how_many(data) if self.folds == "auto" else check_count("folds", self.folds)
+        try:
+            folds = how_many(data) if self.folds == "auto" else check_count("folds", self.folds)
+        except ValueError:
+            raise ValueError(f"folds must be a whole number of at least 0, or 'auto', got {self.folds!r}") from None
         return deal(data, folds, seed) if folds else []
 
     def _cross_validate(

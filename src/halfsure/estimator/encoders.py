@@ -91,7 +91,7 @@ class RowEncoder(_Plain):
         return self._take(owner, X, reset=False)
 
     def _take(self, owner: BaseEstimator, X: Any, *, reset: bool) -> NDArray[np.float32]:  # noqa: N803
-        rows: NDArray[np.float32] = validate_data(owner, X, reset=reset, accept_sparse=False, dtype=np.float32)
+        rows: NDArray[np.float32] = _validate(owner, X, reset=reset)
         return rows
 
 
@@ -114,7 +114,7 @@ class ShapedEncoder(_Plain):
 
     def _take(self, owner: BaseEstimator, X: Any, *, reset: bool) -> NDArray[np.float32]:  # noqa: N803
         flat = np.asarray(X).reshape(len(X), math.prod(self.shape))
-        rows: NDArray[np.float32] = validate_data(owner, flat, reset=reset, dtype=np.float32)
+        rows: NDArray[np.float32] = _validate(owner, flat, reset=reset)
         return rows
 
 
@@ -137,7 +137,7 @@ class SparseEncoder(_Plain):
         return self._reduce(self._take(owner, X, reset=False))
 
     def _take(self, owner: BaseEstimator, X: Any, *, reset: bool) -> Any:  # noqa: N803
-        return validate_data(owner, X, reset=reset, accept_sparse="csr", dtype=np.float32)
+        return _validate(owner, X, reset=reset, accept_sparse="csr")
 
     def _reduce(self, matrix: Any) -> NDArray[np.float32]:
         if self.directions is None:
@@ -255,6 +255,12 @@ def as_plain(X: Any) -> Any:  # noqa: N803
     if not isinstance(X, Tensor):
         return X
     return (X.float() if X.dtype == torch.bfloat16 else X).numpy(force=True)
+
+
+def _validate(owner: BaseEstimator, X: Any, *, reset: bool, accept_sparse: str | bool = False) -> Any:  # noqa: N803
+    """Numbers as scikit-learn takes them: finite, as many features as in training."""
+    with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is named
+        return validate_data(owner, X, reset=reset, accept_sparse=accept_sparse, dtype=np.float32)
 
 
 def _strings(X: Any) -> list[Any]:  # noqa: N803

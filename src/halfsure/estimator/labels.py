@@ -36,6 +36,8 @@ def known_labels(y: Any) -> tuple[NDArray[np.bool_], NDArray[Any]]:
         if any(strings) and not all(strings):
             raise DataError("y mixes strings and numbers; write all labels in one way, None where there is none")
         values = values if all(strings) else np.array(values.tolist())
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        raise DataError("Input y contains infinity, which is no class; write NaN where there is no label")
     return known, values
 
 

@@ -9,7 +9,9 @@ from halfsure.trust._inputs import ROUNDING
 
 ON_AVERAGE = "On average over draws of labels and samples, at least"
 SAME = "if labels and new samples come from the same distribution"
-BLIND_FOLDS = "and the folds were drawn without a look at the labels"
+BLIND_FOLDS = (
+    "and folds are drawn without a look at the labels (dealing them out class by class, as halfsure does, comes close)"
+)
 
 
 @dataclass(frozen=True)
