@@ -1,53 +1,53 @@
-"""Embeddings in a NumPy file, few of them labeled: a split that can be given back, and batches that can be resumed.
+"""Embeddings in a NumPy file, few of them labeled: sets that hold the true class, and answers only where it is sure.
 
     python examples/embeddings.py
 
-Writes 4,000 made-up embeddings of three classes, draws 12 labels, and trains a linear classifier on both streams.
+Writes 4,000 made-up embeddings of five classes, draws 60 labels, and looks at 1,000 new ones.
 """
 
 import tempfile
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from halfsure import ads_loss, sparsemax, sparsemax_loss
-from halfsure.data import Split, TwoStreams, load
+from halfsure import SSLClassifier
+from halfsure.data import Data, load
+
+COVERAGE, PRECISION = 0.9, 0.9
 
 
 def write(path: Path) -> None:
-    """Three overlapping clouds in 32 dimensions."""
+    """Five overlapping clouds in 32 dimensions."""
     random = np.random.default_rng(0)
-    labels = random.integers(0, 3, 5000)
-    rows = random.normal(size=(3, 32))[labels] * 0.7 + random.normal(size=(5000, 32))
+    labels = random.integers(0, 5, 5000)
+    rows = random.normal(size=(5, 32))[labels] * 0.5 + random.normal(size=(5000, 32))
     np.savez(path, X=rows[:4000], y=labels[:4000], X_test=rows[4000:], y_test=labels[4000:])
 
 
-def train(path: Path, ads_weight: float) -> float:
-    """Give the test error, in percent."""
-    data = load(path, labels=12, seed=0)
-    Split.of(data.name, data.train.labels, data.labeled, data.classes, 0).save(path.with_name("split.json"))
-    assert (load(path, split=path.with_name("split.json")).labeled == data.labeled).all()
-
-    torch.manual_seed(0)
-    streams = TwoStreams(data, labeled=12, unlabeled=128, seed=0)
-    samples, labels = torch.from_numpy(data.train.samples), torch.from_numpy(data.train.labels)
-    model = torch.nn.Linear(32, 3)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2, weight_decay=1e-3)
-    for _ in range(300):
-        batch = streams.next()
-        loss = sparsemax_loss(model(samples[batch.labeled]), labels[batch.labeled]).mean()
-        loss = loss + ads_weight * ads_loss(model(samples[batch.unlabeled]))
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    assert data.test is not None
-    probs = sparsemax(model(torch.from_numpy(data.test.samples)))
-    return 100 * float((probs.argmax(1).numpy() != data.test.labels).mean())
+def train(path: Path, steps: int = 200) -> tuple[SSLClassifier, Data]:
+    """Draw the labels, hide the others, fit."""
+    data = load(path, labels=60, seed=0)
+    y = np.full(len(data.train), -1)
+    y[data.labeled] = data.train.labels[data.labeled]
+    return SSLClassifier(steps=steps).fit(data.train.samples, y), data
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder) / "embeddings.npz")
-        for name, weight in (("supervised", 0.0), ("with ads_loss", 1.0)):
-            print(f"{name:<16} {train(Path(folder) / 'embeddings.npz', weight):5.1f} % test error")
+        model, drawn = train(Path(folder) / "embeddings.npz")
+    print(model.report_)
+    assert drawn.test is not None
+    new, truth = drawn.test.samples, drawn.test.labels
+    print(f"\nOn new samples: {100 * model.score(new, truth):.1f} % right.")
+
+    sets = model.predict_set(new, coverage=COVERAGE)
+    held = 100 * np.mean([label in some for label, some in zip(truth, sets, strict=True)])
+    size = np.mean([len(some) for some in sets])
+    print(f"\nSets at {COVERAGE}: {held:.1f} % hold the true class, with {size:.2f} classes each.")
+    print(model.guarantee(COVERAGE).sentence)
+
+    answers = model.predict(new, abstain=PRECISION)
+    given = answers != -1
+    right = 100 * np.mean(answers[given] == truth[given])
+    print(f"\nAbstaining at {PRECISION}: {100 * given.mean():.1f} % get an answer, {right:.1f} % of these are right.")

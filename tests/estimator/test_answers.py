@@ -308,3 +308,12 @@ def test_the_run_is_kept_in_a_folder(tmp_path: Path) -> None:
     run = halfsure.load(tmp_path / "run")
     assert [int(name) for name in run.predict(ROWS.astype(np.float32))] == model.predict(ROWS).tolist()
     assert len(run.metrics) == 10
+
+
+def test_a_folder_gets_the_run_and_its_report(tmp_path: Path) -> None:
+    model = quick(folds=0, out=tmp_path / "run").fit(ROWS, Y)
+    run = halfsure.load(tmp_path / "run")
+    assert run.predict_proba(ROWS.astype(np.float32)) == pytest.approx(model.predict_proba(ROWS), abs=1e-6)
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert model.method_ in page
+    assert "Most ambiguous unlabeled samples" in page  # the data were at hand

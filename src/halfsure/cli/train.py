@@ -11,6 +11,7 @@ import torch
 from rich.console import Console
 from tyro.conf import Positional, arg
 
+from halfsure._checks import check_count
 from halfsure.data import Data, DataError
 from halfsure.engine import EXPECTED, PRESETS, Config, DataConfig, Run, open_data, preset, start
 from halfsure.engine.assess import assess
@@ -39,6 +40,8 @@ class Train:
     folds: int | None = None
     """Models that check this one, each trained without a part of the labels; 5 if there is nothing to test on, else
     none."""
+    jobs: int | None = None
+    """How many of them are trained at once, each on one core; as many as there are cores if not given."""
     report: bool = True
     """Write report.html into the run folder."""
     data: DataConfig = field(default_factory=DataConfig)
@@ -66,6 +69,8 @@ class Train:
 
     def checked(self) -> "Train":
         """The same command, if every setting is in its range and the method and network have a meaning for the data."""
+        if self.jobs is not None:
+            check_count("jobs", self.jobs, 1)
         if self.config.method == AUTO:  # asked for by name
             return (
                 replace(self, config=replace(self.config, method=self._preset().method))
@@ -93,7 +98,7 @@ class Train:
         source, data_config = lasting(self.source, self.data)
         about: dict[str, Any] = {"source": source, "data_config": data_config, "folds": folds}
         run = start(data, config, out=out, console=shown, **about)
-        _finish(run, data, folds, shown, report=self.report)
+        _finish(run, data, folds, shown, jobs=self.jobs, report=self.report)
         return 0
 
     def _folds(self) -> int:
@@ -111,7 +116,7 @@ class Train:
         data, config = self.opened, self.config
         counts = f"{len(data.train):,} samples, {len(data.labeled):,} of them labeled, {len(data.classes)} classes"
         length = config.time or f"{config.steps:,} steps"
-        seen = EXPECTED.get((config.preset, self.source))
+        seen = EXPECTED.get((config.preset, self.source)) if config.method == "fixmatch-ads" else None
         choice = choose(data)
         for line in (
             f"{self.source}: {counts}, {len(data.test or ()):,} to test on",
@@ -130,6 +135,8 @@ class Resume:
 
     run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """The run folder."""
+    jobs: int | None = None
+    """How many models that check the run are trained at once; as many as there are cores if not given."""
     report: bool = True
     """Write report.html into the run folder."""
 
@@ -139,11 +146,11 @@ class Resume:
         was = recorded(self.run_folder)
         about: dict[str, Any] = {"source": was.source, "data_config": was.data_config, "folds": was.folds}
         run = start(was.data, was.config, out=self.run_folder, console=shown, **about)
-        _finish(run, was.data, was.folds, shown, report=self.report)
+        _finish(run, was.data, was.folds, shown, jobs=self.jobs, report=self.report)
         return 0
 
 
-def _finish(run: Run, data: Data, folds: int, console: Console, *, report: bool) -> None:
+def _finish(run: Run, data: Data, folds: int, console: Console, *, jobs: int | None, report: bool) -> None:
     """Tell how it went, train the folds, write the report."""
     assert run.path is not None
     if not _first():
@@ -151,7 +158,8 @@ def _finish(run: Run, data: Data, folds: int, console: Console, *, report: bool)
     _tell(run, console)
     if folds:
         config = Config.from_json(run.config["config"])
-        found = assess(run.path, data, config, folds=folds, workers=os.cpu_count() or 1, console=console)
+        workers = jobs or os.cpu_count() or 1
+        found = assess(run.path, data, config, folds=folds, workers=workers, console=console)
         low, high = (f"{100 * end:.1f}" for end in found["interval"])
         console.print(
             f"accuracy on held-out labels {100 * found['accuracy']:.1f} % [{low}, {high}] "

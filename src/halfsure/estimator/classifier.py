@@ -5,6 +5,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -52,7 +53,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             labels were chosen by class, shares are estimated from predictions; "uniform"; or a share for each class.
         random_state: the same number gives the same model.
         n_jobs: models to train at once, in processes.
-        out: a folder to keep the run of the final model in.
+        out: a folder to keep the run of the final model in, with its report.html.
         settings: any other field of `halfsure.engine.Config`, such as {"lr": 1e-3, "batch": 32}.
 
     Attributes:
@@ -142,6 +143,10 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         self.method_, self.history_ = config.method, self.run_.metrics
         self._gather(data, folds)
         self.transduction_ = self._transduce(data)
+        if self.out is not None:
+            from halfsure.report import write  # noqa: PLC0415 - matplotlib is slow to import
+
+            write([self.out], Path(self.out) / "report.html", data=data)
 
     def predict(self, X: Any, abstain: float | None = None) -> NDArray[Any]:  # noqa: N803
         """The best class of each sample.
