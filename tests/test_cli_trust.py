@@ -172,3 +172,21 @@ def test_a_spoilt_trust_json_is_refused_in_words(checked: Path, spoil: Any, caps
         assert "trust.json" in capsys.readouterr().err.replace("\n", "")
     finally:
         file.write_text(before)
+
+
+def test_json_is_all_that_is_printed(checked: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["resume", str(checked / "run"), "--jobs", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    content = json.loads((checked / "run" / "trust.json").read_text())
+    assert found["run"] == str(checked / "run")
+    assert found["check"]["accuracy"] == content["accuracy"]
+    assert Path(found["report"]).is_file()
+    assert found["test_error"]["last"] is None
+
+
+def test_a_single_label_of_a_class_means_no_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows(tmp_path / "rows.npz", labels=4)
+    assert main(["train", str(tmp_path / "rows.npz"), "--out", str(tmp_path / "run"), "--no-report", *SMALL]) == 0
+    assert "not checked: a class has a single label" in capsys.readouterr().out
+    assert not (tmp_path / "run" / "trust.json").exists()

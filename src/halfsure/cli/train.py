@@ -1,5 +1,6 @@
 """`halfsure train` and `halfsure resume`."""
 
+import json
 import os
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -44,6 +45,8 @@ class Train:
     """How many of them are trained at once, each on one core; as many as there are cores if not given."""
     report: bool = True
     """Write report.html into the run folder."""
+    json: bool = False
+    """Print the result as JSON; what else is told goes to the error output."""
     data: DataConfig = field(default_factory=DataConfig)
     config: Annotated[Config, arg(name="")] = field(default_factory=lambda: Config(method=AUTO))
 
@@ -92,13 +95,14 @@ class Train:
         """Train, showing how it goes, check it, write its report, and say where the result is."""
         data, config = self.opened, self.config
         out = self.out or default_folder(self.source, data, config)
-        shown = console if _first() else Console(quiet=True)
+        shown = _shown(console, self.json)
         folds = self._folds()
         self._announce(shown, folds)
         source, data_config = lasting(self.source, self.data)
         about: dict[str, Any] = {"source": source, "data_config": data_config, "folds": folds}
         run = start(data, config, out=out, console=shown, **about)
-        _finish(run, data, folds, shown, jobs=self.jobs, report=self.report)
+        _finish(run, data, folds, shown, self)
+        _print_json(run, console, self.json)
         return 0
 
     def _folds(self) -> int:
@@ -109,8 +113,13 @@ class Train:
             deal(self.opened, self.folds, self.config.seed)  # refuses what cannot be held out
         if self.folds is not None or launched() or self.opened.test is not None or self.opened.val is not None:
             return self.folds or 0
-        counts = np.bincount(self.opened.train.labels[self.opened.labeled])
-        return how_many(self.opened) if counts.min() > 1 else 0
+        return 0 if self._uncheckable else how_many(self.opened)
+
+    @property
+    def _uncheckable(self) -> bool:
+        """Whether nothing was asked for, a check would be made, and a class has too few labels for it."""
+        wanted = self.folds is None and self.opened.test is None and self.opened.val is None and not launched()
+        return wanted and int(np.bincount(self.opened.train.labels[self.opened.labeled]).min()) < 2
 
     def _announce(self, console: Console, folds: int) -> None:
         data, config = self.opened, self.config
@@ -123,6 +132,7 @@ class Train:
             f"{config.method} with {config.net} for {length}; preset {config.preset}: {PRESETS[config.preset]}",
             f"{choice.method}: {choice.why}" if choice.method == config.method else "",
             f"seen with fixmatch-ads, without --prior: {seen}" if seen else "",
+            "not checked: a class has a single label" if self._uncheckable else "",
             f"then {folds} more, each without a part of the labels, to check it (--folds 0: no check)" if folds else "",
         ):
             if line:
@@ -139,18 +149,21 @@ class Resume:
     """How many models that check the run are trained at once; as many as there are cores if not given."""
     report: bool = True
     """Write report.html into the run folder."""
+    json: bool = False
+    """Print the result as JSON; what else is told goes to the error output."""
 
     def run(self, console: Console) -> int:
         """Train on, and say where the result is."""
-        shown = console if _first() else Console(quiet=True)
+        shown = _shown(console, self.json)
         was = recorded(self.run_folder)
         about: dict[str, Any] = {"source": was.source, "data_config": was.data_config, "folds": was.folds}
         run = start(was.data, was.config, out=self.run_folder, console=shown, **about)
-        _finish(run, was.data, was.folds, shown, jobs=self.jobs, report=self.report)
+        _finish(run, was.data, was.folds, shown, self)
+        _print_json(run, console, self.json)
         return 0
 
 
-def _finish(run: Run, data: Data, folds: int, console: Console, *, jobs: int | None, report: bool) -> None:
+def _finish(run: Run, data: Data, folds: int, console: Console, options: Train | Resume) -> None:
     """Tell how it went, train the folds, write the report."""
     assert run.path is not None
     if not _first():
@@ -158,7 +171,7 @@ def _finish(run: Run, data: Data, folds: int, console: Console, *, jobs: int | N
     _tell(run, console)
     if folds:
         config = Config.from_json(run.config["config"])
-        workers = jobs or os.cpu_count() or 1
+        workers = options.jobs or os.cpu_count() or 1
         found = assess(run.path, data, config, folds=folds, workers=workers, console=console)
         low, high = (f"{100 * end:.1f}" for end in found["interval"])
         console.print(
@@ -167,11 +180,36 @@ def _finish(run: Run, data: Data, folds: int, console: Console, *, jobs: int | N
             highlight=False,
             soft_wrap=True,
         )
-    if report:
+    if options.report:
         from halfsure.report import write  # noqa: PLC0415 - matplotlib is slow to import
 
         file = write([run.path], run.path / "report.html", data=data)
         console.print(f"the report is {file}", highlight=False, soft_wrap=True)
+
+
+def _shown(console: Console, as_json: bool) -> Console:
+    """Where progress and notes go."""
+    if not _first():
+        return Console(quiet=True)
+    return Console(stderr=True) if as_json else console
+
+
+def _print_json(run: Run, console: Console, wanted: bool) -> None:
+    """What a script wants to know of a run."""
+    if not wanted or not _first() or run.path is None:
+        return
+    trust, report = run.path / "trust.json", run.path / "report.html"
+    checked = json.loads(trust.read_text(encoding="utf-8")) if trust.is_file() else None
+    found = {
+        "run": str(run.path),
+        "method": run.config["config"]["method"],
+        "steps": run.config["config"]["steps"],
+        "test_error": run.readings(),
+        "dead": run.metrics[-1].get("dead", []) if run.metrics else [],
+        "check": checked and {name: checked[name] for name in ("folds", "labels", "accuracy", "interval")},
+        "report": str(report) if report.is_file() else None,
+    }
+    console.print_json(json.dumps(found))
 
 
 def _first() -> bool:
