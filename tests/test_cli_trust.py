@@ -190,3 +190,16 @@ def test_a_single_label_of_a_class_means_no_check(tmp_path: Path, capsys: pytest
     assert main(["train", str(tmp_path / "rows.npz"), "--out", str(tmp_path / "run"), "--no-report", *SMALL]) == 0
     assert "not checked: a class has a single label" in capsys.readouterr().out
     assert not (tmp_path / "run" / "trust.json").exists()
+
+
+def test_evaluation_reads_a_model_as_prediction_does(checked: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = predicted(checked)
+    capsys.readouterr()
+    assert main(["evaluate", str(checked / "run"), str(checked / "rows.npz"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    probs = np.array([float(row["probability"]) for row in rows[:30]])
+    right = np.array([row["label"] == str(place % 3) for place, row in enumerate(rows[:30])])
+    assert found["error"] == pytest.approx(1 - right.mean())
+    edges = np.ceil(probs * 15 - 1e-9)
+    gaps = [abs((probs[edges == b] - right[edges == b]).sum()) for b in set(edges.tolist())]
+    assert found["ece"] == pytest.approx(sum(gaps) / 30, abs=1e-5)

@@ -15,6 +15,7 @@ from halfsure.cli.using import Reading, grid, logits_of, open_both, printable
 from halfsure.data import DataError
 from halfsure.data.new import New
 from halfsure.engine import Run
+from halfsure.engine.assess import load_evidence
 from halfsure.metrics import score
 from halfsure.trust import wilson
 
@@ -47,7 +48,10 @@ class Evaluate:
         """Measure, and print what was found."""
         run, new = open_both(self.model, self.data, self.reading, test=True)
         labels = _indices(run, new, self.data)
-        found = {"model": str(self.model), "data": self.data, **report(run, logits_of(run, new), labels)}
+        evidence = load_evidence(run)
+        heat = 1.0 if evidence is None else evidence.temperature  # as `halfsure predict` reads it
+        found = {"model": str(self.model), "data": self.data, "temperature": heat}
+        found |= report(run, logits_of(run, new) / heat, labels)
         if _is_training_data(run, self.data):
             Console(stderr=True).print(
                 "warning: the model was trained on these data: its error on them says little about new ones",
