@@ -14,7 +14,7 @@ from PIL import Image
 
 from halfsure.data import images as images_module
 from halfsure.data.arrays import from_arrays, from_torch_dataset, read_npz
-from halfsure.data.dataset import DataError
+from halfsure.data.dataset import Data, DataError
 from halfsure.data.folder import read_folder
 from halfsure.data.images import decode
 from halfsure.data.text import fit_text
@@ -481,3 +481,37 @@ def test_data_keeps_its_fields_when_labels_are_chosen_anew() -> None:
     fewer = data.with_labels(np.array([3, 0]))
     assert fewer.labeled.tolist() == [0, 3]
     assert dataclasses.replace(fewer, labeled=data.labeled).train is data.train
+
+
+def test_one_word_does_not_make_categories_of_numbers() -> None:
+    pd = pytest.importorskip("pandas")
+    numbers = [str(value / 7) for value in range(200)]
+    table = pd.DataFrame({"x": numbers, "label": ["a", "b"] * 100})
+    assert [column["kind"] for column in _columns(read_frame(table, "label"))] == ["number"]
+    table.loc[17, "x"] = "?"
+    with pytest.raises(DataError, match=r"column 'x' holds numbers, but '\?' in row 17 is none"):
+        read_frame(table, "label")
+    few = pd.DataFrame({"x": ["007", "012", "A1", "B2"] * 50, "label": ["a", "b"] * 100})
+    assert [column["kind"] for column in _columns(read_frame(few, "label"))] == ["category"]
+
+
+def test_infinity_in_a_table_is_refused_by_row() -> None:
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"x": [1.0, np.inf, None, 2.0], "c": ["u", "v", "u", "v"], "label": ["a", "b", "a", "b"]})
+    with pytest.raises(DataError, match=r"column 'x', row 1, holds infinity"):
+        read_frame(table, "label")
+
+
+def test_the_test_table_is_read_by_the_types_of_training(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    (tmp_path / "train.csv").write_text("code,label\n" + "007,a\nA1,b\n" * 10)
+    (tmp_path / "test.csv").write_text("code,label\n" + "007,a\n" * 3)
+    data = read_table(tmp_path / "train.csv", "label", test=tmp_path / "test.csv")
+    assert data.test is not None
+    np.testing.assert_array_equal(data.test.samples, data.train.samples[[0, 0, 0]])
+
+
+def _columns(data: Data) -> list[dict[str, Any]]:
+    assert data.encoding is not None
+    columns: list[dict[str, Any]] = data.encoding["columns"]
+    return columns

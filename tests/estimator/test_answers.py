@@ -56,10 +56,12 @@ def test_sets_with_a_coverage(model: SSLClassifier) -> None:
     assert evidence is not None
     fresh = clouds(seed=9, apart=2)
     for coverage in (0.0, 0.7, 0.9):
-        chosen, unfit = evidence.sets(fresh.astype(np.float32), coverage)
-        for some, row, bad in zip(model.predict_set(fresh, coverage), chosen, unfit, strict=True):
-            assert sorted(some) == row.nonzero().flatten().tolist()
-            assert [float(bad[k]) for k in some] == sorted(float(bad[k]) for k in some)
+        chosen = evidence.sets(fresh.astype(np.float32), coverage)
+        logits, answers = model.run_.logits(fresh.astype(np.float32)), model.predict(fresh).tolist()
+        for some, row, fit, answer in zip(model.predict_set(fresh, coverage), chosen, logits, answers, strict=True):
+            assert some[0] == answer  # the answer is a candidate, and the first
+            assert set(some) == {answer, *row.nonzero().flatten().tolist()}
+            assert [float(fit[k]) for k in some] == sorted((float(fit[k]) for k in some), reverse=True)
     sizes = [sum(map(len, model.predict_set(fresh, coverage))) for coverage in (0.0, 0.5, 0.8, 0.9, 1.0)]
     assert sizes == sorted(sizes)
     assert sizes[0] >= COUNT  # never an empty set

@@ -99,7 +99,7 @@ def test_a_wide_sparse_matrix_is_reduced_to_its_main_directions() -> None:
     encoder = SparseEncoder()
     rows = encoder.fit(quick(), matrix)
     _, _, right = np.linalg.svd(matrix.toarray().astype(np.float64), full_matrices=False)
-    projected = matrix.toarray() @ right[:64].T
+    projected = matrix.toarray() @ right[:30].T
     projected /= np.linalg.norm(projected, axis=1, keepdims=True)
     np.testing.assert_allclose(rows @ rows.T, projected @ projected.T, atol=1e-4)
     np.testing.assert_array_equal(encoder.encode(quick().fit(matrix, np.arange(600) % 2), matrix[:9]), rows[:9])

@@ -101,7 +101,7 @@ class Predict:
             new.names,
             logits / evidence.temperature,
             probabilities=self.probabilities,
-            sets=None if sets is None else sets[0],
+            sets=sets,
             least=least,
         )
 
@@ -145,9 +145,10 @@ def rows(
     `sets` are the candidates if not the classes with a probability; a label of less than `least` is left empty.
     """
     probs = run.map(logits).float()
-    candidates = probs > 0 if sets is None else sets
     order = logits.argsort(dim=-1, descending=True, stable=True)
     best = order[:, :1]
+    # The answer is always a candidate: sets come from the folds' models, and coverage can only rise by it.
+    candidates = probs > 0 if sets is None else sets.scatter(-1, best, True)
     columns: Columns = {
         "name": list(names),
         "label": [

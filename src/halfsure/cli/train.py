@@ -14,6 +14,7 @@ from tyro.conf import Positional, arg
 
 from halfsure._checks import check_count
 from halfsure.data import Data, DataError
+from halfsure.data.official import SOURCES
 from halfsure.engine import EXPECTED, PRESETS, Config, DataConfig, Run, open_data, preset, start
 from halfsure.engine.assess import assess
 from halfsure.engine.auto import AUTO, Choice, choose
@@ -39,12 +40,12 @@ class Train:
     out: Path | None = None
     """Run folder; runs/SOURCE-METHOD-LABELS-sSEED if not given."""
     folds: int | None = None
-    """Models that check this one, each trained without a part of the labels; 5 if there is nothing to test on, else
-    none."""
+    """Models that check this one, each trained without a part of the labels. If there is nothing to test on 5 (one from
+    500 labels on), else none."""
     jobs: int | None = None
     """How many of them are trained at once, each on one core; as many as there are cores if not given."""
     report: bool = True
-    """Write report.html into the run folder."""
+    """Whether to write report.html into the run folder."""
     json: bool = False
     """Print the result as JSON; what else is told goes to the error output."""
     data: DataConfig = field(default_factory=DataConfig)
@@ -58,7 +59,9 @@ class Train:
         """The settings of the preset; `auto` becomes a method, with the settings that go with it."""
         choice = choose(self.opened) if self.config.method == AUTO else Choice(self.config.method, "", {})
         config = preset(self.opened, choice.method, self.config.preset, self.config.seed)
-        return replace(config, **choice.settings)
+        # Labels that were drawn, the same number of each class, say nothing of the shares of the data.
+        drawn = self.data.labels is not None or self.source in SOURCES
+        return config if drawn else replace(config, **choice.settings)
 
     @cached_property
     def opened(self) -> Data:
@@ -74,6 +77,8 @@ class Train:
         """The same command, if every setting is in its range and the method and network have a meaning for the data."""
         if self.jobs is not None:
             check_count("jobs", self.jobs, 1)
+        if self.folds is not None:
+            check_count("folds", self.folds, 0)
         if self.config.method == AUTO:  # asked for by name
             return (
                 replace(self, config=replace(self.config, method=self._preset().method))
@@ -133,7 +138,9 @@ class Train:
             f"{choice.method}: {choice.why}" if choice.method == config.method else "",
             f"seen with fixmatch-ads, without --prior: {seen}" if seen else "",
             "not checked: a class has a single label" if self._uncheckable else "",
-            f"then {folds} more, each without a part of the labels, to check it (--folds 0: no check)" if folds else "",
+            f"then {folds} more, each without a part of the labels and as long, to check it (--folds 0: no check)"
+            if folds
+            else "",
         ):
             if line:
                 console.print(line, highlight=False, soft_wrap=True)
@@ -148,7 +155,7 @@ class Resume:
     jobs: int | None = None
     """How many models that check the run are trained at once; as many as there are cores if not given."""
     report: bool = True
-    """Write report.html into the run folder."""
+    """Whether to write report.html into the run folder."""
     json: bool = False
     """Print the result as JSON; what else is told goes to the error output."""
 

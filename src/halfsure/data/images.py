@@ -118,7 +118,8 @@ def _sound(paths: Sequence[Path], problems: list[str], skip_bad: bool) -> NDArra
     if bad and not skip_bad:
         shown = "\n  ".join(bad[:10]) + (f"\n  and {len(bad) - 10} more" if len(bad) > 10 else "")
         raise DataError(
-            f"{len(bad)} of {len(paths)} images cannot be read; mend or remove them, or ask to skip them:\n  {shown}"
+            f"{len(bad)} of {len(paths)} images cannot be read; mend or remove them, or skip them (--skip-bad):"
+            f"\n  {shown}"
         )
     if len(bad) == len(paths):
         raise DataError(f"none of {len(paths)} images can be read; the first is {bad[0]}")

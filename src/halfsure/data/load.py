@@ -89,7 +89,7 @@ def _own(
 ) -> Data:
     if path.suffix.lower() in TABLES:
         if label_column is None:
-            raise DataError(f"which column of {path} holds the labels? Name it as the label column")
+            raise DataError(f"which column of {path} holds the labels? Name it: --label-column, or label_column=")
         return read_table(path, label_column, text_encoder=text_encoder, test=test)
     if path.suffix.lower() == ".npz" or (path / "X.npy").is_file():
         return read_npz(path)

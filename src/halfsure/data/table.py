@@ -27,7 +27,9 @@ Rows = NDArray[np.float32]
 TextEncoder = Callable[[list[str]], Any]
 MOST_CATEGORIES = 50
 """A category beyond the most frequent ones counts as another."""
-LENIENT = "mend the table, or ask to be lenient: new columns are then passed over, new values count as unknown"
+LENIENT = "mend the table, or be lenient (--lenient): new columns are then passed over, new values count as unknown"
+NEARLY = 0.1
+"""A column in which fewer than these are no numbers is meant to hold numbers."""
 WORDS_OF_TEXT = 4
 """A column of strings with this many words on average is text."""
 
@@ -129,7 +131,8 @@ def read_table(
 ) -> Data:
     """A CSV, TSV or Parquet file; an empty label means unlabeled. `test` names a file of the same kind."""
     frame = load_frame(Path(path))
-    held_out = None if test is None else load_frame(Path(test))
+    words = [str(column) for column in frame.columns if frame[column].dtype.kind not in "biuf"]
+    held_out = None if test is None else load_frame(Path(test), words)  # 007 stays 007 where training had A7 too
     return read_frame(frame, label, text_encoder=text_encoder, test=held_out, name=Path(path).stem)
 
 
@@ -198,7 +201,7 @@ def load_frame(path: Path, strings: Iterable[str] = ()) -> "pd.DataFrame":
 
 
 def _fit(values: "pd.Series[Any]", name: str, text_encoder: TextEncoder | None) -> Column:
-    if values.dtype.kind in "biuf":
+    if values.dtype.kind in "biuf" or _holds_numbers(values, name):
         finite = values.astype(float).to_numpy()
         finite = finite[np.isfinite(finite)]
         if not finite.size:
@@ -219,6 +222,9 @@ def _encode(column: Column, values: "pd.Series[Any]", text_encoder: TextEncoder 
         except (ValueError, TypeError):
             row, bad = next((row, value) for row, value in enumerate(values) if not _is_number(value))
             raise DataError(f"the column {column.name!r} holds numbers, but {bad!r} in row {row} is none") from None
+        if np.isinf(numbers).any():
+            row = int(np.flatnonzero(np.isinf(numbers))[0])
+            raise DataError(f"the column {column.name!r}, row {row}, holds infinity; leave it empty for missing")
         present = np.isfinite(numbers)
         with np.errstate(over="ignore"):  # named by the check for finite numbers
             scaled = (np.where(present, numbers, column.mean) - column.mean) / column.scale
@@ -238,6 +244,25 @@ def _encode(column: Column, values: "pd.Series[Any]", text_encoder: TextEncoder 
     rows = np.zeros((len(strings), len(index) + 1), dtype=np.float32)  # the last column: missing, rare or never seen
     rows[np.arange(len(strings)), [index.get(s, len(index)) if s is not None else len(index) for s in strings]] = 1
     return rows
+
+
+def _holds_numbers(values: "pd.Series[Any]", name: str) -> bool:
+    """Whether a column without a type of numbers holds them: too many different ones to be categories.
+
+    One word among them, such as a ? for a missing value, would silently make categories of them all: it is refused.
+    """
+    present = [(row, value) for row, value in enumerate(values) if value is not None and value == value]  # noqa: PLR0124
+    if len({str(value) for _, value in present}) <= MOST_CATEGORIES:
+        return False
+    words = [(row, value) for row, value in present if not _is_number(value)]
+    if len(words) > NEARLY * len(present):
+        return False
+    if words:
+        row, word = words[0]
+        raise DataError(
+            f"the column {name!r} holds numbers, but {word!r} in row {row} is none; mend it, or leave the cell empty"
+        )
+    return True
 
 
 def _is_number(value: Any) -> bool:

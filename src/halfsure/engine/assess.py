@@ -28,7 +28,7 @@ def assess(
     """Train the folds of a run, write trust.json, and give what it says in short."""
     held = deal(data, folds, config.seed)
     settings = replace(config, evaluations=1, tensorboard=False, time=None)
-    jobs = [Job(path / "folds" / f"fold-{k}", settings, without(data, some)) for k, some in enumerate(held)]
+    jobs = [Job(fold_folder(path, k, len(held)), settings, without(data, some)) for k, some in enumerate(held)]
     for outcome in run_many(jobs, workers=workers, console=console):
         if outcome.error is not None:
             raise BrokenError(f"fold {outcome.job.name} could not be trained: {outcome.error}")
@@ -40,6 +40,11 @@ def assess(
     content = {"format": FORMAT, **short, "evidence": Evidence.of(found).to_json()}
     write(path / FILE, json.dumps(content).encode() + b"\n")
     return short
+
+
+def fold_folder(path: Path, number: int, count: int) -> Path:
+    """Where the run of a fold is; another number of folds has other folders."""
+    return path / "folds" / f"{number + 1}-of-{count}"
 
 
 def load_evidence(run: Run) -> Evidence | None:
@@ -54,7 +59,7 @@ def load_evidence(run: Run) -> Evidence | None:
         count = content["folds"]
         if not isinstance(count, int) or not 1 <= count <= 1000:
             raise ValueError(f"{count!r} is no number of folds")  # noqa: TRY301
-        runs = [load(file.parent / "folds" / f"fold-{number}") for number in range(count)]
+        runs = [load(fold_folder(file.parent, number, count)) for number in range(count)]
         evidence = Evidence.from_json(content["evidence"], runs)
     except (ValueError, KeyError, RecursionError) as error:
         raise RunError(f"{file} cannot be used: {error}") from None

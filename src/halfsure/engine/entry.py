@@ -1,5 +1,6 @@
 """One call from data to a trained model: `fit` for one's own network, `start` and `go_on` for the command line."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -100,6 +101,7 @@ def start(
         "folds": folds,
         "views": "the config's" if views is None else None,
         "net": None if model is not None else {"name": config.net, "norm": config.norm, "dropout": config.dropout},
+        "own_net": None if model is None else hashlib.sha256(repr(model).encode()).hexdigest()[:16],
     }
     if model is None:
         with torch.random.fork_rng():

@@ -56,7 +56,7 @@ def deal(data: Data, folds: int, seed: int) -> list[NDArray[np.int64]]:
     if (counts < 2).any():
         raise DataError(
             f"the class {data.classes[int(counts.argmin())]!r} has a single label, and a model can only be checked "
-            "with two or more of every class: label another sample of it, or do without the check (folds=0)"
+            "with two or more of every class: label another sample of it, or do without the check (folds=0, --folds 0)"
         )
     order = np.lexsort((keys(data.labeled, seed, SALT), labels))
     parts = 5 if folds == 1 else folds
@@ -126,10 +126,9 @@ class Evidence:
             logits.argmax(-1) == labels,
         )
 
-    def sets(self, samples: NDArray[Any], coverage: float) -> tuple[Tensor, Tensor]:
-        """Which classes are candidates, and how badly each fits. → bool (n, classes), (n, classes)."""
-        scores = [class_scores(run.logits(samples), run.map) for run in self.runs]
-        return self.conformal.sets(scores, coverage), torch.stack(scores).mean(0)
+    def sets(self, samples: NDArray[Any], coverage: float) -> Tensor:
+        """Which classes are candidates, by the models of the folds. → bool (n, classes)."""
+        return self.conformal.sets([class_scores(run.logits(samples), run.map) for run in self.runs], coverage)
 
     def guarantee(self, coverage: float) -> Guarantee:
         """What is promised of such sets."""

@@ -201,6 +201,8 @@ def _same_run(folder: Folder, found: dict[str, Any], wanted: dict[str, Any]) -> 
         for key in ("net", "views")
         if found.get(key) != wanted.get(key)
     ]
+    if found.get("own_net") != wanted.get("own_net") and found.get("net") == wanted.get("net"):
+        changes.append("your network has other layers")
     if found.get("fingerprint") != wanted["fingerprint"]:
         changes.append("the data or its labels are not the same")
     if changes:

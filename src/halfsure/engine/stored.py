@@ -66,7 +66,7 @@ def read_model(file: Path) -> Stored:
             about = json.loads((opened.metadata() or {}).get("halfsure", "null"))
             weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dict
     except (SafetensorError, ValueError, OSError, RecursionError) as error:
-        raise RunError(f"{file} cannot be read: {error}") from None
+        raise RunError(f"{file} cannot be read, it is damaged, cut off or no model: {error}") from None
     if not isinstance(about, dict) or "format" not in about:
         raise RunError(f"{file} is not a model of halfsure: it does not say what its weights mean")
     if about["format"] != FORMAT:

@@ -41,6 +41,8 @@ class Report:
     """Accuracy with unlabeled samples minus without: mean, low, high, n (Bonett and Price)."""
     fell_back: bool
     """Whether the unlabeled data hurt, so that the supervised model was kept."""
+    alone: str = "labels alone"
+    """What the supervised baseline had: of texts also rows that all texts, the unlabeled ones too, had a part in."""
 
     @property
     def helped(self) -> bool | None:
@@ -72,8 +74,9 @@ class Report:
         assert self.difference is not None
         assert self.supervised is not None
         low, high = self.difference["low"], self.difference["high"]
-        found = (
-            f"labels alone give {_percent(self.supervised)}, a difference of {100 * self.difference['mean']:+.1f} "
+        found = f"with them {_percent(self.supervised + self.difference['mean'])}, " if self.fell_back else ""
+        found += (
+            f"{self.alone} give {_percent(self.supervised)}, a difference of {100 * self.difference['mean']:+.1f} "
             f"points [{100 * low:+.1f}, {100 * high:+.1f}]"
         )
         wide = f"; with {self.difference['n']} labels that interval is wide" if high - low > WIDE else ""
@@ -83,9 +86,12 @@ class Report:
 
 
 def make_report(
-    method: str, why: str, *, labels: int, unlabeled: int, folds: list[Fold], baseline: list[Fold]
+    method: str, why: str, *, labels: int, unlabeled: int, folds: list[Fold], baseline: list[Fold], learnt: bool = False
 ) -> Report:
-    """Put the answer together from the folds of the method and of its supervised baseline."""
+    """Put the answer together from the folds of the method and of its supervised baseline.
+
+    `learnt` says that the rows themselves were learnt from all samples, as those of texts are.
+    """
     if not folds:
         return Report(method, why, labels, unlabeled, 0, None, None, None, None, fell_back=False)
     right = torch.cat([fold.right for fold in folds])
@@ -104,6 +110,7 @@ def make_report(
         None if alone is None else float(alone.double().mean()),
         difference,
         fell_back=hurt,
+        alone="labels alone, on rows learnt from all samples," if learnt else "labels alone",
     )
 
 

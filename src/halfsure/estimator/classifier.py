@@ -123,6 +123,12 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
     def _fit(self, X: Any, y: Any) -> None:  # noqa: N803
         data = self._read(X, y)
+        own = self.views is not None or isinstance(self.net, nn.Module)
+        if self.out is not None and own and (Path(self.out) / "config.json").exists():
+            raise ValueError(
+                f"{self.out} holds a run already, and whether it had these views and this network cannot be told: "
+                "choose another folder, or remove it"
+            )
         config, why = make_config(self, data)
         held = self._hold_out(data, config.seed)
         alone = supervised(data, config, self.settings or ()) if held and config.method != "supervised" else None
@@ -132,9 +138,14 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             alone = alone and replace(alone, time=config.time)
 
         folds, baseline = self._cross_validate(data, held, [config] if alone is None else [config, alone])
-        unlabeled = len(data.train) - len(data.labeled)
         self.report_ = make_report(
-            config.method, why, labels=len(data.labeled), unlabeled=unlabeled, folds=folds, baseline=baseline
+            config.method,
+            why,
+            labels=len(data.labeled),
+            unlabeled=len(data.train) - len(data.labeled),
+            folds=folds,
+            baseline=baseline,
+            learnt=bool(data.texts) or getattr(self.encoder_, "directions", None) is not None,
         )
         if alone is not None and self.report_.fell_back:
             warn_of_fallback(config.method, self.report_)
@@ -180,12 +191,13 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         samples that were not among the training samples.
         """
         samples = self._samples(X)
+        logits = self.run_.logits(samples).double()
         if coverage is None:
-            logits = self.run_.logits(samples).double()
-            chosen, unfit = self._probs(logits) > 0, -logits
-        else:
-            chosen, unfit = self._evidence("a coverage").sets(samples, coverage)
-        order = unfit.argsort(dim=-1, stable=True)
+            chosen = self._probs(logits) > 0
+        else:  # from the folds' models, and the answer of the final one: coverage can only rise by it
+            chosen = self._evidence("a coverage").sets(samples, coverage)
+            chosen = chosen.scatter(-1, logits.argmax(-1, keepdim=True), True)
+        order = logits.argsort(dim=-1, descending=True, stable=True)
         names = self.classes_.tolist()
         pairs = zip(chosen.tolist(), order.tolist(), strict=True)
         return [tuple(names[place] for place in places if row[place]) for row, places in pairs]

@@ -24,7 +24,7 @@ __all__ = ["Encoder", "ShapedEncoder", "as_plain", "choose_encoder"]
 
 WIDE = 512
 """A sparse matrix with more columns than these is reduced to its main directions."""
-DIRECTIONS = 64
+DIRECTIONS, ROWS_A_DIRECTION = 64, 20
 
 
 class Encoder(Protocol):
@@ -129,7 +129,9 @@ class SparseEncoder(_Plain):
         """See `Encoder`."""
         matrix = self._take(owner, X, reset=True)
         if matrix.shape[1] > WIDE and matrix.nnz:
-            self.directions = main_directions(matrix, DIRECTIONS).astype(np.float32)
+            # Far fewer than rows: else they would fit the rows themselves, and new ones would lie elsewhere.
+            most = min(DIRECTIONS, max(2, matrix.shape[0] // ROWS_A_DIRECTION))
+            self.directions = main_directions(matrix, most).astype(np.float32)
         return self._reduce(matrix)
 
     def encode(self, owner: BaseEstimator, X: Any) -> NDArray[np.float32]:  # noqa: N803

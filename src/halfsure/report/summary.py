@@ -12,7 +12,10 @@ from halfsure.report.study import Errors, Group, Study, mean_sd
 __all__ = ["collapsed", "difference", "summary"]
 
 CAPTION = "Results by method"
-NO_ERROR = "No label beside those trained on is known, so there is no error to report."
+NO_ERROR = (
+    "No label beside those trained on is known, so there is no error to report; what held-out labels say, if the run "
+    "was checked, is under Trust."
+)
 
 
 def summary(study: Study) -> str:

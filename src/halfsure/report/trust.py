@@ -35,8 +35,9 @@ def _accuracy(evidence: Evidence) -> str:
     how = f"{folds} models, each trained without a part of the labels" if folds > 1 else "a model trained without them"
     return (
         f"<p>On labels held out of training, {right} of {count} were right: {percent(right / count)}, with a 95 % "
-        f"interval from {percent(low)} to {percent(high)} (Wilson; {how}). Probabilities are read at the temperature "
-        f"{evidence.temperature:.2f}, which these labels ask for.</p>"
+        f"interval from {percent(low)} to {percent(high)} (Wilson; {how}).</p>"
+        f"<p><code>halfsure predict</code> reads probabilities at the temperature {evidence.temperature:.2f}, which "
+        "these labels ask for; the other sections of this page do not.</p>"
     )
 
 
