@@ -515,3 +515,11 @@ def _columns(data: Data) -> list[dict[str, Any]]:
     assert data.encoding is not None
     columns: list[dict[str, Any]] = data.encoding["columns"]
     return columns
+
+
+def test_dates_are_refused_rather_than_taken_as_categories() -> None:
+    days = pd.date_range("2026-01-01", periods=4)
+    table = pd.DataFrame({"when": days, "x": [1.0, 2.0, 3.0, 4.0], "label": ["a", "b", "a", "b"]})
+    for column in (days, days - days[0]):
+        with pytest.raises(DataError, match=r"column 'when' holds dates; make numbers of them"):
+            read_frame(table.assign(when=column), "label")

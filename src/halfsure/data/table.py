@@ -201,6 +201,10 @@ def load_frame(path: Path, strings: Iterable[str] = ()) -> "pd.DataFrame":
 
 
 def _fit(values: "pd.Series[Any]", name: str, text_encoder: TextEncoder | None) -> Column:
+    if values.dtype.kind in "mM":
+        raise DataError(
+            f"the column {name!r} holds dates; make numbers of them, such as days since a start, or drop it"
+        )
     if values.dtype.kind in "biuf" or _holds_numbers(values, name):
         finite = values.astype(float).to_numpy()
         finite = finite[np.isfinite(finite)]
