@@ -163,8 +163,7 @@ class Resume:
         """Train on, and say where the result is."""
         shown = _shown(console, self.json)
         was = recorded(self.run_folder)
-        about: dict[str, Any] = {"source": was.source, "data_config": was.data_config, "folds": was.folds}
-        run = start(was.data, was.config, out=self.run_folder, console=shown, **about)
+        run = was.go_on(shown)
         _finish(run, was.data, was.folds, shown, self)
         _print_json(run, console, self.json)
         return 0

@@ -30,6 +30,7 @@ __all__ = [
     "go_on",
     "lasting",
     "make_network",
+    "open_again",
     "open_data",
     "open_seeds",
     "recorded",
@@ -134,18 +135,22 @@ def make_network(data: Data, config: Config) -> nn.Module:
 class Recorded:
     """What a run folder says of its run, and its data, opened again."""
 
+    path: Path
     data: Data
     config: Config
     source: str
     data_config: DataConfig
     folds: int
 
+    def go_on(self, console: Console | None = None) -> Run:
+        """Go on with the run."""
+        about: dict[str, Any] = {"source": self.source, "data_config": self.data_config, "folds": self.folds}
+        return start(self.data, self.config, out=self.path, console=console, **about)
+
 
 def go_on(path: str | os.PathLike[str], console: Console | None = None) -> Run:
     """Go on with the run in a folder, by what it recorded."""
-    was = recorded(path)
-    about: dict[str, Any] = {"source": was.source, "data_config": was.data_config, "folds": was.folds}
-    return start(was.data, was.config, out=path, console=console, **about)
+    return recorded(path).go_on(console)
 
 
 def recorded(path: str | os.PathLike[str]) -> Recorded:
@@ -166,10 +171,13 @@ def recorded(path: str | os.PathLike[str]) -> Recorded:
         folds = check_count("folds", found.get("folds", 0), 0)
     except (TypeError, ValueError, KeyError) as error:
         raise RunError(f"{folder.path / 'config.json'} cannot be used: {error}") from None
-    data = open_data(
-        found["source"], replace(data_config, split=str(folder.path / "split.json"), labels=None), config.seed
-    )
-    return Recorded(data, config, found["source"], data_config, folds)
+    data = open_again(folder.path, found["source"], data_config, config.seed)
+    return Recorded(folder.path, data, config, found["source"], data_config, folds)
+
+
+def open_again(path: Path, source: str, config: DataConfig, seed: int) -> Data:
+    """Open the data of the run in a folder, with the labels its split.json names."""
+    return open_data(source, replace(config, split=str(path / "split.json"), labels=None), seed)
 
 
 def open_data(source: str, config: DataConfig, seed: int) -> Data:

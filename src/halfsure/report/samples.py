@@ -1,6 +1,5 @@
 """Samples to look at: the mistakes the model was surest of, and those it cannot decide about."""
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from halfsure.data import Data, DataError, Split
 from halfsure.engine.config import DataConfig
-from halfsure.engine.entry import open_data
+from halfsure.engine.entry import open_again
 from halfsure.engine.folder import RunError
 from halfsure.engine.record import fingerprint
 from halfsure.engine.run import Run, load
@@ -131,8 +130,7 @@ def _data(study: Study, record: Record) -> Data:
             config = DataConfig(**record.config["data"])
         except (KeyError, TypeError):
             raise RunError("its config.json does not say how the data were opened") from None
-        split_file = os.fspath(record.path / "split.json")
-        data = open_data(record.config["source"], replace(config, split=split_file, labels=None), record.seed)
+        data = open_again(record.path, record.config["source"], config, record.seed)
     if fingerprint(data) != record.config.get("fingerprint"):
         where = "those given" if study.data is not None else Path(str(record.config.get("source"))).name
         raise DataError(f"the data of {record.path} were others than {where} now: samples, classes or labels differ")
