@@ -247,3 +247,46 @@ def test_bad_settings_are_refused_in_words(settings: dict[str, Any], message: st
 def test_bad_strong_settings(name: str) -> None:
     with pytest.raises(ValueError, match=rf"{name} must be a whole number of at least 0, got -1"):
         StrongImage(**{name: -1})  # type: ignore[arg-type]
+
+
+@each_view
+@pytest.mark.parametrize("which", SETS)
+def test_a_view_can_fill_a_given_tensor(view: View, which: str) -> None:
+    images = SETS[which]
+    n, h, w, c = images.shape
+    for threads in (1, 2):
+        several = type(view)(**{**vars(view), "threads": threads})
+        out = torch.full((n, c, h, w), torch.nan).contiguous(memory_format=torch.channels_last)
+        assert several(images, np.arange(n), 3, out=out) is out
+        assert torch.equal(out, view(images, np.arange(n), 3))
+    held = torch.zeros(n + 2, h, w, c)
+    assert torch.equal(Plain()(images, out=held[1:-1].permute(0, 3, 1, 2)), Plain()(images))
+    assert not held[0].any()
+    assert not held[-1].any()
+
+
+def test_other_devices_fill_a_given_tensor() -> None:
+    images = torch.empty(3, 32, 32, 3, dtype=torch.uint8, device="meta")
+    out = torch.empty(3, 3, 32, 32, device="meta").contiguous(memory_format=torch.channels_last)
+    assert StrongImage()(images, [0, 1, 2], 0, out=out) is out
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (np.zeros((2, 3, 32, 32), np.float32), r"torch.float32 tensor \(2, 3, 32, 32\) on cpu, got ndarray"),
+        (torch.zeros(2, 32, 32, 3), r"got torch.float32 \(2, 32, 32, 3\) on cpu"),
+        (torch.zeros(2, 3, 32, 32, dtype=torch.float64), r"got torch.float64 \(2, 3, 32, 32\) on cpu"),
+        (torch.zeros(2, 3, 32, 32, device="meta"), r"got torch.float32 \(2, 3, 32, 32\) on meta"),
+        (
+            torch.zeros(2, 3, 32, 32),
+            r"in channels_last, got strides .*; make it with torch.empty\(\(2, 3, 32, 32\), mem",
+        ),
+        (torch.zeros(2, 32, 32, 3, requires_grad=True).permute(0, 3, 1, 2), r"must not require a gradient"),
+    ],
+)
+def test_a_tensor_that_cannot_be_filled_is_refused_and_left_alone(out: Any, message: str) -> None:
+    for view in (Plain(), WeakImage(), StrongImage()):
+        with pytest.raises(ValueError, match=message):
+            view(GOOD, [0, 1], 0, out=out)
+    assert getattr(out, "is_meta", False) or not out.any()

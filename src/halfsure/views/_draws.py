@@ -88,9 +88,12 @@ def normal(random: Bits) -> NDArray[np.float32]:
     return drawn
 
 
+@lru_cache(maxsize=32)
 def sides(height: int, width: int, *, flip: bool, shift: int, ops: int) -> NDArray[np.int64]:
     """How many sides the die of each slot has; without flips it has one, and always shows 0. → (5 + 4 ops,)."""
-    return np.array([1 + flip, 2 * shift + 1, 2 * shift + 1, height, width] + [OPS, 2, LEVELS, 2] * ops)
+    dice = np.array([1 + flip, 2 * shift + 1, 2 * shift + 1, height, width] + [OPS, 2, LEVELS, 2] * ops)
+    dice.flags.writeable = False
+    return dice
 
 
 def image_plan(base: np.uint64, indices: NDArray[np.int64], sides: NDArray[np.int64]) -> NDArray[np.int64]:

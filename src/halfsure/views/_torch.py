@@ -32,7 +32,7 @@ def render(images: Tensor, plan: NDArray[np.int64], cutout: int, norm: NDArray[n
             pixels[rows] = OPERATIONS[NAMES[number]](pixels[rows], levels[chosen])
     if cutout:
         pixels = _cut(pixels, torch.from_numpy(plan[:, 3:5] - cutout // 2).to(device), cutout)
-    factors = torch.from_numpy(norm).to(device)
+    factors = torch.tensor(norm, device=device)
     return (pixels.float() * factors[0] + factors[1]).permute(0, 3, 1, 2)
 
 

@@ -7,6 +7,7 @@ its place there, the number of threads or the rank. Weak and strong views draw i
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,11 +47,13 @@ class Plain:
     def __post_init__(self) -> None:
         _settle(self)
 
-    def __call__(self, images: Images, indices: Any = None, step: int = 0, stream: int = 0) -> Tensor:
-        """Uint8 (n, h, w, c) → float32 (n, c, h, w); the other arguments are those of the random views, unused."""
+    def __call__(
+        self, images: Images, indices: Any = None, step: int = 0, stream: int = 0, *, out: Tensor | None = None
+    ) -> Tensor:
+        """Uint8 (n, h, w, c) → float32 (n, c, h, w), in `out` if given; the rest is for random views, and unused."""
         check_images(images)
         nothing = np.zeros((len(images), _draws.FIRST_OP), np.int64)
-        return render(images, nothing, 0, normaliser(self.mean, self.std, images.shape[3]))
+        return render(images, nothing, 0, _norm(self, images.shape[3]), out=out)
 
 
 @dataclass(frozen=True)
@@ -84,9 +87,11 @@ class WeakImage:
     def __post_init__(self) -> None:
         _settle(self)
 
-    def __call__(self, images: Images, indices: ArrayLike | Tensor, step: int, stream: int = 0) -> Tensor:
-        """Uint8 (n, h, w, c) and sample indices (n,) → float32 (n, c, h, w)."""
-        return _view(self, images, indices, step, stream)
+    def __call__(
+        self, images: Images, indices: ArrayLike | Tensor, step: int, stream: int = 0, *, out: Tensor | None = None
+    ) -> Tensor:
+        """Uint8 (n, h, w, c) and sample indices (n,) → float32 (n, c, h, w), in `out` if given."""
+        return _view(self, images, indices, step, stream, out)
 
 
 @dataclass(frozen=True)
@@ -126,15 +131,17 @@ class StrongImage:
     def __post_init__(self) -> None:
         _settle(self)
 
-    def __call__(self, images: Images, indices: ArrayLike | Tensor, step: int, stream: int = 0) -> Tensor:
-        """Uint8 (n, h, w, c), c 1 or 3, and sample indices (n,) → float32 (n, c, h, w)."""
+    def __call__(
+        self, images: Images, indices: ArrayLike | Tensor, step: int, stream: int = 0, *, out: Tensor | None = None
+    ) -> Tensor:
+        """Uint8 (n, h, w, c), c 1 or 3, and sample indices (n,) → float32 (n, c, h, w), in `out` if given."""
         check_images(images)
         if images.shape[3] not in (1, 3):
             raise ValueError(
                 f"strong views take images of 1 or 3 channels (grey or RGB), got {images.shape[3]} in "
                 f"{tuple(images.shape)}; WeakImage takes any number"
             )
-        return _view(self, images, indices, step, stream)
+        return _view(self, images, indices, step, stream, out)
 
 
 def check_images(images: Any) -> None:
@@ -159,38 +166,65 @@ def check_indices(indices: ArrayLike | Tensor, count: int) -> NDArray[np.int64]:
         raise ValueError(f"indices must be ({count},), one a sample, got {given.shape}")
     if count and given.dtype.kind not in "iu":
         raise ValueError(f"indices must be integers, got {given.dtype}")
-    if count and (given.min() < 0 or given.max() >= 2**63):
+    if count and (given.min() < 0 or (given.dtype == np.uint64 and given.max() >= 2**63)):
         raise ValueError(
             f"indices are places in the set, not negative and below 2⁶³, got {given.min()} … {given.max()}"
         )
     return np.ascontiguousarray(given, np.int64)
 
 
-def render(images: Images, plan: NDArray[np.int64], cutout: int, norm: NDArray[np.float32], threads: int = 1) -> Tensor:
+def check_out(out: Any, images: Images) -> None:
+    """Accept a tensor that views of the images can be written to, (n, c, h, w) in channels_last."""
+    n, h, w, c = images.shape
+    device = images.device if isinstance(images, Tensor) else torch.device("cpu")
+    if not isinstance(out, Tensor) or out.dtype != torch.float32 or out.shape != (n, c, h, w) or out.device != device:
+        got = f"{out.dtype} {tuple(out.shape)} on {out.device}" if isinstance(out, Tensor) else type(out).__name__
+        raise ValueError(f"out must be a torch.float32 tensor {(n, c, h, w)} on {device}, got {got}")
+    if not out.permute(0, 2, 3, 1).is_contiguous():
+        raise ValueError(
+            f"out must be in channels_last, got strides {out.stride()}; make it with "
+            f"torch.empty({(n, c, h, w)}, memory_format=torch.channels_last)"
+        )
+    if out.requires_grad:
+        raise ValueError("out must not require a gradient, as it is written over; call detach() on it")
+
+
+def render(
+    images: Images,
+    plan: NDArray[np.int64],
+    cutout: int,
+    norm: NDArray[np.float32],
+    *,
+    threads: int = 1,
+    out: Tensor | None = None,
+) -> Tensor:
     """Carry a plan out where the images are. (n, h, w, c) → (n, c, h, w) in channels_last."""
+    if out is not None:
+        check_out(out, images)
     if isinstance(images, Tensor) and images.device.type != "cpu":
         from halfsure.views import _torch  # noqa: PLC0415 only other devices need it
 
-        return _torch.render(images, plan, cutout, norm)
+        views = _torch.render(images, plan, cutout, norm)
+        return views if out is None else out.copy_(views)
     from halfsure.views import _kernel  # noqa: PLC0415 numba is slow to import
 
     pixels = np.ascontiguousarray(images.numpy() if isinstance(images, Tensor) else images)
     n, h, w, c = pixels.shape
-    out = torch.empty(n, h, w, c)
-    goal, table = out.numpy(), affine_table(h, w)
-
-    def part(first: int, last: int) -> None:
-        rows = slice(first, last)
-        _kernel.render(pixels[rows], plan[rows], table, cutout, norm, goal[rows])
-
+    result = torch.empty(n, h, w, c) if out is None else out.permute(0, 2, 3, 1)
+    goal, table = result.numpy(), affine_table(h, w)
     if threads == 1 or n < 2 * threads:
-        part(0, n)
+        _kernel.render(pixels, plan, table, cutout, norm, goal)
     else:
         cuts = [n * k // threads for k in range(threads + 1)]
+
+        def part(first: int, last: int) -> None:
+            rows = slice(first, last)
+            _kernel.render(pixels[rows], plan[rows], table, cutout, norm, goal[rows])
+
         # A pool a call: a kept one would be without its threads in a forked process, and wait for them forever.
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(part, cuts[:-1], cuts[1:]))
-    return out.permute(0, 3, 1, 2)
+    return result.permute(0, 3, 1, 2) if out is None else out
 
 
 def normaliser(mean: Levels, std: Levels, channels: int) -> NDArray[np.float32]:
@@ -204,7 +238,21 @@ def normaliser(mean: Levels, std: Levels, channels: int) -> NDArray[np.float32]:
     return norm
 
 
-def _view(view: WeakImage | StrongImage, images: Images, indices: ArrayLike | Tensor, step: int, stream: int) -> Tensor:
+@lru_cache(maxsize=32)
+def _norm(view: Plain | WeakImage | StrongImage, channels: int) -> NDArray[np.float32]:
+    norm = normaliser(view.mean, view.std, channels)
+    norm.flags.writeable = False
+    return norm
+
+
+def _view(  # noqa: PLR0917
+    view: WeakImage | StrongImage,
+    images: Images,
+    indices: ArrayLike | Tensor,
+    step: int,
+    stream: int,
+    out: Tensor | None,
+) -> Tensor:
     check_images(images)
     n, height, width, channels = images.shape
     if view.shift >= min(height, width):
@@ -219,7 +267,7 @@ def _view(view: WeakImage | StrongImage, images: Images, indices: ArrayLike | Te
 
         plan = np.empty((n, _draws.FIRST_OP + 3 * view.ops), np.int64)
         _kernel.image_plan(base, samples, sides, plan)
-    return render(images, plan, view.cutout, normaliser(view.mean, view.std, channels), view.threads)
+    return render(images, plan, view.cutout, _norm(view, channels), threads=view.threads, out=out)
 
 
 def _settle(view: Plain | WeakImage | StrongImage) -> None:
