@@ -17,8 +17,11 @@ from halfsure import ADS, MinEntropy, NegativeSampling, PseudoLabel, Sharpening,
 from halfsure.distill import Strategy, kl, kl_divergence
 from halfsure.simplex import SOFTMAX, SPARSEMAX, Map, get_map
 from tests import reference
+from tests.codes import code
 from tests.logits import DTYPES, EPS, logits
 from tests.test_simplex import INF, NAN, by_rows, randn
+
+__all__ = ["code"]
 
 MAPS = {1.0: SOFTMAX, 1.5: get_map("entmax1.5"), 2.0: SPARSEMAX}
 # name: (strategy in a map, its twin's loss, its twin's target or None), a twin taking (row, alpha)

@@ -16,7 +16,10 @@ from torch.nn import functional as F
 import halfsure
 from halfsure.simplex import SOFTMAX, SPARSEMAX, Map, get_map
 from tests import reference
+from tests.codes import code
 from tests.logits import DTYPES, EPS, logits
+
+__all__ = ["code"]
 
 MAPS = {1.0: SOFTMAX, 1.01: get_map("entmax1.01"), 1.5: get_map("entmax1.5"), 2.0: SPARSEMAX}
 ALPHAS = st.sampled_from([1.0, 1.0 + 1e-9, 1.1, 1.5, 1.9, 2.0 - 1e-9, 2.0])

@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from halfsure import kernels
 from halfsure._checks import check_count, check_logits, check_number, check_probs
 from halfsure.simplex import SOFTMAX, SPARSEMAX, Map, fenchel_young, get_map, narrow, negative_shannon, widen
 
@@ -78,8 +79,8 @@ def ads_loss(logits: Tensor, r: float = 2.0, reduction: Literal["mean", "sum", "
     Examples:
         >>> import torch, halfsure
         >>> logits = torch.tensor([[3.0, 0.0, 0.0], [0.5, 0.0, -2.0]], requires_grad=True)
-        >>> halfsure.ads_loss(logits, reduction="none")
-        tensor([0.0000, 0.0725], grad_fn=<SumBackward1>)
+        >>> halfsure.ads_loss(logits, reduction="none").detach()
+        tensor([0.0000, 0.0725])
         >>> halfsure.ads_loss(logits).backward()
         >>> logits.grad
         tensor([[ 0.0000,  0.0000,  0.0000],
@@ -88,8 +89,9 @@ def ads_loss(logits: Tensor, r: float = 2.0, reduction: Literal["mean", "sum", "
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f'reduction must be "mean", "sum" or "none", got {reduction!r}')
     check_logits(logits)
-    losses = _self_distillation(SPARSEMAX, widen(logits), check_number("r", r, 1, why=FLATTENS), kl_divergence)
-    return narrow(losses if reduction == "none" else getattr(losses, reduction)(), logits)
+    r = check_number("r", r, 1, why=FLATTENS)
+    loss = _self_distillation(SPARSEMAX, widen(logits), r, kl_divergence, mean=reduction == "mean")
+    return narrow(loss.sum() if reduction == "sum" else loss, logits)
 
 
 def kl(targets: Tensor, probs: Tensor) -> Tensor:
@@ -127,7 +129,7 @@ class Strategy(nn.Module):
     def forward(self, logits: Tensor) -> Tensor:
         """The mean loss over all samples, NaN for an empty batch. (batch, classes) → scalar."""
         check_logits(logits)
-        return narrow(self._losses(widen(logits)).mean(), logits)
+        return narrow(self._mean(widen(logits)), logits)
 
     def target(self, logits: Tensor) -> Target:
         """What the predictions should become, detached. (batch, classes) → Target."""
@@ -147,6 +149,9 @@ class Strategy(nn.Module):
 
     def _losses(self, logits: Tensor) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} does not say what it costs")
+
+    def _mean(self, logits: Tensor) -> Tensor:
+        return self._losses(logits).mean()
 
     def _target(self, logits: Tensor) -> Target:
         return self._guess(self.map(logits))
@@ -202,6 +207,9 @@ class Sharpening(Strategy):
     def _losses(self, logits: Tensor) -> Tensor:
         return _self_distillation(self.map, logits, self.r, self.distance)
 
+    def _mean(self, logits: Tensor) -> Tensor:
+        return _self_distillation(self.map, logits, self.r, self.distance, mean=True)
+
     def _guess(self, probs: Tensor) -> Target:
         return Target(_sharpen(probs, self.r), _ones(probs))
 
@@ -249,6 +257,9 @@ class TopM(Sharpening):
 
     def _losses(self, logits: Tensor) -> Tensor:
         return super()._losses(self._leaders(logits))
+
+    def _mean(self, logits: Tensor) -> Tensor:
+        return super()._mean(self._leaders(logits))
 
     def _target(self, logits: Tensor) -> Target:
         return super()._target(self._leaders(logits))
@@ -321,11 +332,14 @@ class NegativeSampling(Strategy):
         return -torch.log1p(-negligible.where(~none_left, 0))
 
 
-def _self_distillation(map: Map, logits: Tensor, r: float, distance: Distance) -> Tensor:
-    """How far predictions are from their own sharpened, detached selves. (batch, classes) → (batch,)."""
+def _self_distillation(map: Map, logits: Tensor, r: float, distance: Distance, *, mean: bool = False) -> Tensor:
+    """How far predictions are from their own sharpened, detached selves. (batch, classes) → (batch,) or their mean."""
+    if map == SPARSEMAX and r == 2 and distance is kl_divergence and kernels.usable(logits):
+        return kernels.ads_loss(logits, mean=mean)
     probs = map(logits)
     targets = _sharpen(probs.detach(), r)
-    return distance(map, logits, probs, targets)
+    losses = distance(map, logits, probs, targets)
+    return losses.mean() if mean else losses
 
 
 def _sharpen(probs: Tensor, r: float, dim: int = -1) -> Tensor:

@@ -6,6 +6,7 @@ The best value is the conjugate Ω*(z), and `L(z; y) = Ω*(z) + Ω(y) − ⟨z, 
 map: never negative, zero just where `p = y`, with gradient `p − y`.
 
 A `Map` carries the three parts, so that code which uses one need not know which it is.
+Sparsemax and its loss have fast twins in `halfsure.kernels`, which are taken where they can be.
 NaN, +inf and all-−inf rows give NaN rows, as `torch.softmax` does; single −inf entries are masks.
 """
 
@@ -18,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from halfsure import kernels
 from halfsure._checks import check_labels, check_logits, check_number, check_probs, check_real
 
 __all__ = [
@@ -73,8 +75,12 @@ def entmax(logits: Tensor, alpha: float = 1.5, dim: int = -1) -> Tensor:
     if alpha == 1:
         return softmax(logits, dim)
     check_real("logits", logits, dim)
-    function = _Entmax if alpha < 2 or torch.compiler.is_compiling() else _SparsemaxBothModes
-    probs: Tensor = function.apply(widen(logits).movedim(dim, -1), alpha)  # type: ignore[no-untyped-call]
+    rows = widen(logits).movedim(dim, -1)
+    if alpha == 2 and kernels.usable(rows):
+        probs = kernels.sparsemax(rows)
+    else:
+        function = _Entmax if alpha < 2 or torch.compiler.is_compiling() else _SparsemaxBothModes
+        probs = function.apply(rows, alpha)  # type: ignore[no-untyped-call]
     return narrow(probs.movedim(-1, dim), logits)
 
 
@@ -137,8 +143,14 @@ class Map:
             )
         else:
             check_labels(target, *logits.shape)
-        wide = widen(logits)
-        return narrow(fenchel_young(self, wide, self(wide), target), logits)
+        return narrow(map_loss(self, widen(logits), target), logits)
+
+
+def map_loss(map: Map, logits: Tensor, target: Tensor) -> Tensor:
+    """A map's loss, taking shapes, precision and target on trust. (batch, classes) → (batch,)."""
+    if map == SPARSEMAX and kernels.usable(logits) and not target.requires_grad:
+        return kernels.sparsemax_loss(logits, target)
+    return fenchel_young(map, logits, map(logits), target)
 
 
 def fenchel_young(map: Map, logits: Tensor, probs: Tensor, target: Tensor) -> Tensor:

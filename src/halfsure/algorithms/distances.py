@@ -5,13 +5,9 @@ from collections.abc import Callable
 from torch import Tensor
 
 from halfsure.distill import kl
-from halfsure.simplex import Map, fenchel_young
+from halfsure.simplex import Map, map_loss
 
 __all__ = ["DISTANCES", "distance"]
-
-
-def _fenchel_young(map: Map, logits: Tensor, targets: Tensor) -> Tensor:
-    return fenchel_young(map, logits, map(logits), targets)
 
 
 def _squared(map: Map, logits: Tensor, targets: Tensor) -> Tensor:
@@ -23,7 +19,7 @@ def _clamped_kl(map: Map, logits: Tensor, targets: Tensor) -> Tensor:
 
 
 DISTANCES: dict[str, Callable[[Map, Tensor, Tensor], Tensor]] = {
-    "fy": _fenchel_young,
+    "fy": map_loss,
     "l2": _squared,
     "kl": _clamped_kl,
 }
