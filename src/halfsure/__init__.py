@@ -3,24 +3,23 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from halfsure.distill import (
-    ADS,
-    MinEntropy,
-    NegativeSampling,
-    PseudoLabel,
-    Sharpening,
-    Target,
-    TopM,
-    ads_loss,
-    sharpen,
-)
-from halfsure.simplex import Map, entmax, softmax, sparsemax, sparsemax_loss
-
 if TYPE_CHECKING:
     from halfsure import theory
+    from halfsure.distill import (
+        ADS,
+        MinEntropy,
+        NegativeSampling,
+        PseudoLabel,
+        Sharpening,
+        Target,
+        TopM,
+        ads_loss,
+        sharpen,
+    )
     from halfsure.engine import Run, fit, load
     from halfsure.estimator import SSLClassifier
     from halfsure.methods import method
+    from halfsure.simplex import Map, entmax, softmax, sparsemax, sparsemax_loss
 
 __version__ = "0.1.0"
 
@@ -47,20 +46,29 @@ __all__ = [
     "theory",
 ]
 
-# The heavier parts, loaded when they are first used: name → module, and whether the name is something in it.
-LOADED_WHEN_USED = {
-    "theory": ("theory", False),
-    "Run": ("engine", True),
-    "SSLClassifier": ("estimator", True),
-    "fit": ("engine", True),
-    "load": ("engine", True),
-    "method": ("methods", True),
+# Everything is loaded when it is first used, for all of it needs torch: module → the names that are in it.
+PLACES = {
+    "distill": (
+        *("ADS", "MinEntropy", "NegativeSampling", "PseudoLabel", "Sharpening", "Target", "TopM"),
+        *("ads_loss", "sharpen"),
+    ),
+    "simplex": ("Map", "entmax", "softmax", "sparsemax", "sparsemax_loss"),
+    "engine": ("Run", "fit", "load"),
+    "estimator": ("SSLClassifier",),
+    "methods": ("method",),
+    "theory": (),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in LOADED_WHEN_USED:
-        raise AttributeError(f"module 'halfsure' has no attribute {name!r}")
-    place, inside = LOADED_WHEN_USED[name]
-    module = import_module(f"halfsure.{place}")
-    return getattr(module, name) if inside else module
+    if name in PLACES:
+        return import_module(f"halfsure.{name}")
+    for place, names in PLACES.items():
+        if name in names:
+            found = globals()[name] = getattr(import_module(f"halfsure.{place}"), name)
+            return found
+    raise AttributeError(f"module 'halfsure' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *PLACES, *__all__})

@@ -16,9 +16,9 @@ FINITE = st.floats(-100, 100)
 TERMS = st.lists(FINITE, max_size=5)
 
 
-def average(values: Tensor) -> Tensor:
+def average(*terms: Tensor) -> list[Tensor]:
     """0 for no samples, where torch's mean is NaN."""
-    return values.sum() / max(len(values), 1)
+    return [values.sum() / max(len(values), 1) for values in terms]
 
 
 def losses(supervised: list[float], consistency: list[float], distillation: list[float]) -> Losses:
@@ -52,15 +52,15 @@ def test_terms_that_a_method_does_not_have_count_as_nothing() -> None:
 
 
 def test_the_mean_is_the_callers() -> None:
-    """Over ranks a mean is more than this rank's samples; the objective asks for it once a term."""
-    asked: list[int] = []
+    """Over ranks a mean is more than this rank's samples; the objective asks once for all terms."""
+    asked: list[list[int]] = []
 
-    def mean(values: Tensor) -> Tensor:
-        asked.append(len(values))
-        return values.sum() / 10
+    def means(*terms: Tensor) -> list[Tensor]:
+        asked.append([len(values) for values in terms])
+        return [values.sum() / 10 for values in terms]
 
-    found = objective(losses([1.0], [2.0, 2.0], []), VAT(weight=2.0), 1.0, mean)
-    assert asked == [1, 2, 0]
+    found = objective(losses([1.0], [2.0, 2.0], []), VAT(weight=2.0), 1.0, means)
+    assert asked == [[1, 2, 0]]
     assert float(found.total) == pytest.approx(0.1 + 2 * 0.4)
 
 

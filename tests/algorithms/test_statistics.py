@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from halfsure import sharpen, sparsemax, sparsemax_loss
 from halfsure.algorithms import VAT, Batch
 from halfsure.methods import method
 from tests.algorithms.twins import CLASSES, NUMBERS, Twin, make_batch, make_module, read_net
@@ -86,6 +87,25 @@ def test_running_statistics_are_those_of_the_documented_pass(kind: str, name: st
         torch.testing.assert_close(norm.running_var, variance, rtol=1e-12, atol=1e-12)
         assert norm.num_batches_tracked == 1
         assert norm.track_running_stats
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_weak_views_without_a_gradient_do_not_count(kind: str) -> None:
+    """And are normalised by themselves: their targets do not depend on the other samples."""
+    model, algorithm = normed(kind), method("fixmatch-ads", weak_grad=False)
+    batch = make_batch(labeled=4, unlabeled=7, shape=SHAPES[kind])
+    weak, strong = batch.unlabeled
+    expected = expected_statistics(normed(kind), torch.cat([batch.labeled, strong]))
+    losses = algorithm.step(model, batch)
+    norms = [layer for layer in model if isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d))]
+    for norm, (mean, variance) in zip(norms, expected, strict=True):
+        torch.testing.assert_close(norm.running_mean, mean, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(norm.running_var, variance, rtol=1e-12, atol=1e-12)
+        assert norm.num_batches_tracked == 1
+        assert norm.track_running_stats
+    target = sharpen(sparsemax(normed(kind)(weak)).detach())
+    logits = normed(kind)(torch.cat([batch.labeled, strong]))[4:]
+    torch.testing.assert_close(losses.consistency, sparsemax_loss(logits, target), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("power_steps", [0, 1, 3])

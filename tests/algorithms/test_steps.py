@@ -136,6 +136,44 @@ def test_settings_of_mixmatch(name: str, mixup: float, copies: int) -> None:
     assert_equals_twin(algorithm, twin, make_module(), make_batch(views=copies))
 
 
+@pytest.mark.parametrize("settings", [{}, {"prior": [0.1, 0.2, 0.3, 0.4]}, {"distance": "l2"}], ids=str)
+@pytest.mark.parametrize("name", [n for n in in_every_map() if re.fullmatch(r"fixmatch@[a-z0-9.]+(-[a-z0-9]+)?", n)])
+def test_weak_views_without_a_gradient_are_the_same_mathematics(name: str, settings: dict[str, Any]) -> None:
+    model, batch = make_module(seed=6), batch_for(name, seed=6)
+    apart, joint = (method(name, weak_grad=on, **numbers_of(name), **settings) for on in (False, True))
+    one, other = apart.step(model, batch), joint.step(model, batch)
+    for term in ("supervised", "consistency", "distillation"):
+        torch.testing.assert_close(getattr(one, term), getattr(other, term), rtol=1e-12, atol=1e-12)
+    assert one.diagnostics.keys() == other.diagnostics.keys()
+    for key, values in one.diagnostics.items():
+        assert torch.equal(values, other.diagnostics[key])
+    torch.testing.assert_close(gradient(model, one), gradient(model, other), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["fixmatch@softmax", "fixmatch@softmax-top3", "fixmatch@sparsemax-ads"])
+def test_weak_views_without_a_gradient_equal_the_naive_twin(name: str) -> None:
+    _, twin = build(name)
+    algorithm = method(name, weak_grad=False, **numbers_of(name))
+    assert_equals_twin(algorithm, twin, make_module(seed=6), batch_for(name, seed=6))
+
+
+def test_weak_views_without_a_gradient_keep_nothing_for_a_backward_pass() -> None:
+    passes: list[tuple[int, bool]] = []
+    model, batch = make_module(), batch_for("fixmatch", labeled=3, unlabeled=5)
+    model.register_forward_hook(lambda _, __, logits: passes.append((len(logits), logits.requires_grad)))
+    method("fixmatch-ads", weak_grad=False).step(model, batch)
+    assert passes == [(5, False), (8, True)]
+    passes.clear()
+    method("fixmatch-ads").step(model, batch)
+    assert passes == [(13, True)]
+
+
+@pytest.mark.parametrize("name", ["fixmatch+me", "fixmatch-ads+ns"])
+def test_added_strategies_need_the_gradient_of_weak_views(name: str) -> None:
+    with pytest.raises(ValueError, match=r"is added as a loss on the weak views and needs their gradient: leave weak_"):
+        method(name, weak_grad=False)
+
+
 @pytest.mark.parametrize("labeled", [1, 9])
 @pytest.mark.parametrize("name", ["supervised@softmax+pl", "vat@sparsemax+pl", "mixmatch@softmax", "fixmatch@softmax"])
 def test_any_number_of_labeled_and_unlabeled_samples(name: str, labeled: int) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halfsure.data.dataset import Data, DataError, Part
-from halfsure.data.random import keys, permute
+from halfsure.data.random import keys, permutations, permute
 from halfsure.data.splits import Split, draw_labels
 from halfsure.data.streams import Stream, TwoStreams
 
@@ -45,6 +45,13 @@ def test_a_permutation_holds_everything_once(size: int, seed: int, turn: int) ->
     assert sorted(order.tolist()) == list(range(size))
     some = np.arange(size)[::3]
     assert np.array_equal(permute(some, size, seed, turn), order[some])
+
+
+@given(st.integers(1, 300), st.integers(0, 2**40), st.integers(1, 6), st.integers(0, 2**64 - 1))
+def test_permutations_made_together_are_those_made_alone(size: int, first: int, count: int, seed: int) -> None:
+    together = permutations(size, range(first, first + count), seed, 2)
+    alone = [permute(np.arange(size), size, number, seed, 2) for number in range(first, first + count)]
+    assert np.array_equal(together, alone)
 
 
 def test_permutations_look_random() -> None:

@@ -31,6 +31,7 @@ from halfsure.data.dataset import Part
 from halfsure.engine.config import Config
 from halfsure.engine.entry import make_network
 from halfsure.engine.folder import Folder
+from halfsure.engine.inputs import Preprocessing, make_views
 from halfsure.engine.ranks import Ranks
 from halfsure.engine.run import Run
 from halfsure.engine.train import train
@@ -80,6 +81,7 @@ ALIKE = {
     "class weight": Case({**ODD, "class_weight": "balanced"}),
     "clip": Case({**ODD, "clip": 0.05}),
     "vat class weight sgd": Case({**ODD, **SGD, "method": "vat+ads", "class_weight": (1.0, 2.0, 4.0), "clip": 0.2}),
+    "weak views apart": Case({**ODD, "steps": 6, "weak_grad": False}),
     "added": Case({**ODD, "steps": 6, "method": "fixmatch-ads+me", "ramp": 0.5, "ramp_shape": "exp"}),
     "supervised": Case({**ODD, "steps": 6, "method": "supervised", "optimizer": "adamw", "weight_decay": 0.01}),
     "rows": Case({**ODD, "net": "mlp-8", "prior": "labels", "class_weight": "balanced", "clip": 0.1}, kind="array"),
@@ -137,6 +139,7 @@ def run_cases(ranks: Ranks, folder: Path) -> None:
     """Make every run, each rank in a folder of its own: those of other ranks than the first have to stay away."""
     own = folder / f"rank {ranks.rank}"
     found: dict[str, Any] = {"numbers": numbers(ranks)}
+    found["messages"] = {method: messages(ranks, method) for method in ("supervised", "vat+ads", "fixmatch-ads+me")}
     for name, case in CASES.items():
         model, run = run_case(case, own / name if case.kept else None)
         weights = {"model": model.state_dict(), "average": run.model.state_dict()}
@@ -159,12 +162,28 @@ def numbers(ranks: Ranks) -> dict[str, Any]:
         "mean, one shard empty": ranks.mean(torch.tensor([[5.0, 7.0], []][ranks.rank])).item(),
         "mean, all empty": ranks.mean(torch.tensor([])).item(),
         "average": ranks.average(torch.tensor([[1.0, -2.0], [4.0, 3.0]][ranks.rank])),
+        "sums": ranks.sums(1 + ranks.rank, True, ranks.rank == 1, 0.25),
         "any": [ranks.any(ranks.rank == which) for which in (0, 1, 2)],
         "same": [ranks.same(value + ranks.rank) for value in (0.1, -3.0)],
         "same_object": ranks.same_object({"from": ranks.rank}),
         "gather": {total: ranks.gather(rows[:total][ranks.rank :: 2], total) for total in (5, 4, 2, 1)},
         "gather, integers": ranks.gather(torch.arange(3)[ranks.rank :: 2], 3),
     }
+
+
+def messages(ranks: Ranks, method: str) -> dict[str, Any]:
+    """How many messages a step takes beside those of the gradients, and what ranks know of each other's wishes."""
+    data, config = make_data(), replace(BASE, **ODD, method=method)
+    views = make_views(data, Preprocessing.of(data, config.normalise), config)
+    training = Training(make_model(data, config).double(), config.algorithm(), data, views, config, ranks=ranks)
+    training.wishes = lambda: (training.done == 0, training.done == 1 and ranks.rank == 1, False)
+    counts, granted = [], []
+    for _ in range(3):
+        with mock.patch.object(distributed, "all_reduce", wraps=distributed.all_reduce) as sent:
+            training.update()
+            granted.append(training.granted())
+        counts.append(sent.call_count)
+    return {"counts": counts, "granted": granted}
 
 
 def with_accident(kind: str) -> Callable[[Training], Objective]:

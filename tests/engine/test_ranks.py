@@ -247,11 +247,20 @@ def test_what_ranks_tell_each_other(found: Found) -> None:
     for told in (first, second):
         assert told["mean, all empty"] == 0.0
         assert told["average"].tolist() == [2.5, 0.5]
+        assert told["sums"] == [3.0, 2.0, 1.0, 0.5]
         assert told["any"] == [True, True, False]
         assert told["same"] == [0.1, -3.0]
         assert told["same_object"] == {"from": 0}
         assert all(torch.equal(together, rows[:total]) for total, together in told["gather"].items())
         assert told["gather, integers"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("method", ["supervised", "vat+ads", "fixmatch-ads+me"])
+def test_a_step_takes_one_message_beside_the_gradients(found: Found, method: str) -> None:
+    for rank in (0, 1):
+        told = found[rank]["messages"][method]
+        assert told["counts"] == [1, 1, 1]
+        assert told["granted"] == [[True, False, False], [False, True, False], [False, False, False]]
 
 
 def test_one_process_needs_nobody() -> None:
@@ -261,6 +270,7 @@ def test_one_process_needs_nobody() -> None:
     assert ranks.mean(values[:0]).item() == 0.0
     assert torch.equal(ranks.average(values), values)
     assert torch.equal(ranks.gather(values, 3), values)
+    assert ranks.sums(3, 0.5) == [3, 0.5]
     assert (ranks.any(True), ranks.any(False)) == (True, False)
     assert ranks.same(0.1) == 0.1
     assert ranks.same_object(values) is values

@@ -98,6 +98,23 @@ def test_stopped_twice_and_gone_on_with(case: str, tmp_path: Path, stop_at: Call
     same(tmp_path / "whole", tmp_path / "stopped")
 
 
+def test_a_run_from_before_a_setting_came_goes_on(tmp_path: Path, stop_at: Callable[..., list[int]]) -> None:
+    """A setting it does not know of was at its default."""
+    start(rows(), tiny(), out=tmp_path / "whole")
+    stop_at(5)
+    with pytest.raises(StoppedError):
+        start(rows(), tiny(), out=tmp_path / "stopped")
+    file = tmp_path / "stopped" / "config.json"
+    content = json.loads(file.read_text())
+    assert content["config"].pop("weak_grad") is None
+    file.write_text(json.dumps(content))
+    stop_at(None)
+    with pytest.raises(RunError, match="weak_grad was None, now False"):
+        start(rows(), tiny(weak_grad=False), out=tmp_path / "stopped")
+    start(rows(), tiny(), out=tmp_path / "stopped")
+    same(tmp_path / "whole", tmp_path / "stopped")
+
+
 def test_a_checkpoint_holds_all_that_changes(tmp_path: Path) -> None:
     """What `same` compares is there at all, and is not what it was at the start."""
     make, changes = CASES["mixmatch-ads+ns with a prior, adamw"]

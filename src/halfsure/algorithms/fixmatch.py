@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from halfsure.algorithms.base import Batch, Losses, TargetedAlgorithm, acts, forward
 from halfsure.algorithms.distances import distance as find_distance
 from halfsure.distill import PseudoLabel, Strategy
+from halfsure.nets.layers import frozen_statistics
 
 __all__ = ["FixMatch"]
 
@@ -18,21 +20,38 @@ class FixMatch(TargetedAlgorithm):
     With PseudoLabel this is FixMatch, with ADS it is FixMatch-ADS: a sharpened sparse target and no threshold. Samples
     the strategy leaves alone count as 0. Labeled, weak and strong samples take one joint pass, which updates batch-norm
     statistics. The added strategies act on the weak logits, with their gradient.
+
+    Without `weak_grad` the weak samples take a pass of their own before the others, which keeps no gradient and leaves
+    batch-norm statistics alone. The gradient is the same, for targets have none, but where samples of a pass share
+    something: batch norm then takes the weak samples by themselves, and dropout draws other masks.
     """
 
     name = "fixmatch"
     views = ("weak", "strong")
-    settings = ("distance",)
+    settings = ("distance", "weak_grad")
 
     def __init__(
-        self, strategy: Strategy | None = None, added: Sequence[Strategy] = (), *, distance: str = "fy", **rest: Any
+        self,
+        strategy: Strategy | None = None,
+        added: Sequence[Strategy] = (),
+        *,
+        distance: str = "fy",
+        weak_grad: bool = True,
+        **rest: Any,
     ) -> None:
         super().__init__(strategy or PseudoLabel(), added, **rest)
         self.distance = find_distance(distance)
+        if added and not weak_grad:
+            raise ValueError(
+                f"{added[0]} is added as a loss on the weak views and needs their gradient: leave weak_grad on, or "
+                "leave the added strategy away"
+            )
+        self.weak_grad = weak_grad
+        """Whether weak views take part in the joint pass; if not, they take one of their own without a gradient."""
 
     def step(self, model: nn.Module, batch: Batch) -> Losses:
-        """One pass over everything."""
-        logits, weak, strong = forward(model, batch.labeled, *batch.unlabeled)
+        """One pass over everything, or one over the weak views and one over the rest."""
+        logits, weak, strong = self._logits(model, batch)
         probs = self.map(weak.detach())
         target = self.strategy.target(weak) if self.prior is None else self.strategy.guess(self.prior(probs))
         distillation, acted = self.distil(weak)
@@ -42,3 +61,13 @@ class FixMatch(TargetedAlgorithm):
             distillation=distillation,
             diagnostics={"used": target.weight, "sharpened": acts(target, probs), **acted},
         )
+
+    def _logits(self, model: nn.Module, batch: Batch) -> tuple[Tensor, ...]:
+        """Of the labeled samples, the weak views and the strong views. → (n, classes), (m, classes), (m, classes)."""
+        if self.weak_grad:
+            return forward(model, batch.labeled, *batch.unlabeled)
+        weak_view, strong_view = batch.unlabeled
+        with frozen_statistics(model), torch.no_grad():
+            (weak,) = forward(model, weak_view)
+        logits, strong = forward(model, batch.labeled, strong_view)
+        return logits, weak, strong

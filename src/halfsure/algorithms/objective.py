@@ -1,7 +1,7 @@
 """J = J_S + α J_C + β J_D: where losses a sample become the one number that is minimised."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,14 +24,12 @@ class Objective:
     distillation: Tensor
 
 
-def objective(losses: Losses, algorithm: Algorithm, ramped: float, mean: Callable[[Tensor], Tensor]) -> Objective:
+def objective(losses: Losses, algorithm: Algorithm, ramped: float, means: Callable[..., Sequence[Tensor]]) -> Objective:
     """Average each term over its samples and add the terms up, α and β scaled by the ramp.
 
-    `mean` averages over the samples of all ranks; a term without samples counts as 0.
+    `means` averages the three terms, over the samples of all ranks; a term without samples counts as 0.
     """
-    supervised, consistency, distillation = (
-        mean(term) for term in (losses.supervised, losses.consistency, losses.distillation)
-    )
+    supervised, consistency, distillation = means(losses.supervised, losses.consistency, losses.distillation)
     unlabeled = algorithm.weight * consistency + algorithm.distill_weight * distillation
     return Objective(supervised + ramped * unlabeled, supervised, consistency, distillation)
 

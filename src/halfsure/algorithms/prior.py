@@ -35,8 +35,9 @@ class Prior(nn.Module):
         sums = torch.cat([probs.sum(0), probs.new_tensor([len(probs)])])
         if distributed.is_available() and distributed.is_initialized():
             distributed.all_reduce(sums)
-        if sums[-1] > 0:
-            self.running.lerp_((sums[:-1] / sums[-1]).to(self.running), 1 - self.momentum)
+        # Without any sample nothing is learnt; an `if` would make the host wait for the device.
+        shares, some = sums[:-1] / sums[-1].clamp(min=1), sums[-1] > 0
+        self.running.lerp_(shares.to(self.running), (1 - self.momentum) * some.to(self.running))
         return self.scale(probs)
 
     def scale(self, probs: Tensor) -> Tensor:

@@ -56,13 +56,13 @@ class VAT(Algorithm):
         clean = widen(model(samples))
         with frozen_statistics(model):
             worst = self.direction(model, samples, clean.detach(), torch.cat(start), replay)
-        with frozen_statistics(model), replay():
-            perturbed = widen(model(samples + self.epsilon * worst))
+            with replay():
+                perturbed = widen(model(samples + self.epsilon * worst))
         labeled_logits, unlabeled_logits = clean.split([len(batch.labeled), len(unlabeled)])
         distillation, acted = self.distil(unlabeled_logits)
         return Losses(
             supervised=self.supervised(labeled_logits, batch.labels),
-            consistency=self.distance(self.map, perturbed, self.map(clean).detach()),
+            consistency=self.distance(self.map, perturbed, self.map(clean.detach())),
             distillation=distillation,
             diagnostics=acted,
         )

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from rich.console import Console
 
-from halfsure.data import DataError
-from halfsure.engine import BrokenError, RunError, StoppedError
+from halfsure.cli.process import prepare_process
+from halfsure.cli.version import Version
 
 __all__ = ["COMMANDS", "main"]
 
@@ -67,33 +67,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command: 0 done, 1 done with a bad answer or broken off, 2 refused, 128 + signal stopped by one."""
     console, errors = Console(), Console(stderr=True)
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        arguments = _known(arguments, console, errors)
+        if arguments == ["version"]:
+            return Version().run(console)
+        prepare_process()
+        return _carry_out(arguments, console, errors)
+    except BrokenPipeError:  # whoever read the output has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + 13
+    except KeyboardInterrupt:
+        _say(errors, "stopped; what was saved so far is kept, and the same command goes on from there")
+        return 130
+
+
+def _carry_out(arguments: list[str], console: Console, errors: Console) -> int:
+    """Read a command and run it; what it refuses becomes a sentence and an exit code."""
+    # The overview and the version need none of this, and do not wait for torch.
+    from halfsure.data import DataError  # noqa: PLC0415
+    from halfsure.engine import BrokenError, RunError, StoppedError  # noqa: PLC0415
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
         errors.print(f"warning: {message}", style="yellow", soft_wrap=True, markup=False)
 
-    def say(text: object) -> None:
-        errors.print(f"halfsure: {text}", soft_wrap=True, highlight=False, markup=False)
-
     try:
-        arguments = _known(arguments, console, errors)
         with warnings.catch_warnings():
             warnings.showwarning = show
             return _parse(arguments).run(console)
     except StoppedError as stopped:
-        say(stopped)
+        _say(errors, stopped)
         return 128 + stopped.signal
     except BrokenError as error:
-        say(error)
+        _say(errors, error)
         return 1
-    except BrokenPipeError:  # whoever read the output has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + 13
+    except BrokenPipeError:
+        raise
     except (DataError, RunError, OSError) as error:
-        say(error)
+        _say(errors, error)
         return 2
-    except KeyboardInterrupt:
-        say("stopped; what was saved so far is kept, and the same command goes on from there")
-        return 130
+
+
+def _say(errors: Console, text: object) -> None:
+    errors.print(f"halfsure: {text}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _overview() -> str:
@@ -121,7 +136,8 @@ def _known(arguments: list[str], console: Console, errors: Console) -> list[str]
 
 def _parse(arguments: Sequence[str]) -> Command:
     """Read the command and its options; where a preset gives the defaults, a second time over what it says."""
-    from halfsure.cli.options import read_options  # noqa: PLC0415 - the overview needs none of this
+    from halfsure.cli.options import read_options  # noqa: PLC0415
+    from halfsure.data import DataError  # noqa: PLC0415
 
     name, *rest = arguments
     module, _, kind = COMMANDS[name].place.partition(".")

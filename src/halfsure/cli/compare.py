@@ -1,13 +1,13 @@
 """`halfsure compare`."""
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
+import joblib
 import torch
 from rich.console import Console
 from tyro.conf import Fixed, Positional, Suppress, arg
@@ -119,7 +119,7 @@ def carry_out(
     counts = f"{len(data.train):,} samples, {len(data.labeled):,} of them labeled, {len(data.classes)} classes"
     runs = f"{len(plan.configs)} methods × {len(plan.data)} seeds, {config.steps:,} steps each"
     _say(progress, f"{plan.source}: {counts}; {runs}")
-    outcomes = run_many(plan.jobs(), workers=workers or os.cpu_count() or 1, console=progress)
+    outcomes = run_many(plan.jobs(), workers=workers or joblib.cpu_count(), console=progress)
     result = summary(plan, outcomes, errors)
     if any(outcome.finished for outcome in outcomes):
         result["report"] = str(_report(plan.out, any(outcome.seconds for outcome in outcomes)))

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
+import joblib
 import numpy as np
 import torch
 from rich.console import Console
@@ -177,7 +178,7 @@ def _finish(run: Run, data: Data, folds: int, console: Console, options: Train |
     _tell(run, console)
     if folds:
         config = Config.from_json(run.config["config"])
-        workers = options.jobs or os.cpu_count() or 1
+        workers = options.jobs or joblib.cpu_count()
         found = assess(run.path, data, config, folds=folds, workers=workers, console=console)
         low, high = (f"{100 * end:.1f}" for end in found["interval"])
         console.print(

@@ -13,7 +13,7 @@ from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Part
 __all__ = ["as_samples", "encode_labels", "from_arrays", "from_torch_dataset", "label_names", "read_fields", "read_npz"]
 
 DENSE_LIMIT = 4 * 2**30
-CHUNK = 2**24  # elements looked at together: a mapped array is checked without being loaded whole
+CHUNK = 2**20  # elements looked at together: a mapped array is checked without being loaded whole
 
 
 def from_arrays(
@@ -37,7 +37,7 @@ def from_arrays(
         test_rows, _ = as_samples(test[0], f"{name}, test")
         part = Part(test_rows, encode_labels(test[1], found, indexed=indexed, name=f"{name}, test")[0])
     train = Part(rows, train_labels)
-    return Data(name, kind, found, train, np.flatnonzero(train_labels != UNLABELED), test=part)  # type: ignore[arg-type]
+    return Data(name, kind, found, train, _known(train_labels), test=part)  # type: ignore[arg-type]
 
 
 def read_npz(path: str | os.PathLike[str]) -> Data:
@@ -90,8 +90,10 @@ def encode_labels(
     """Labels of any kind → (n,) class indices with −1 for unlabeled, and the class names.
 
     Without `classes` they are what occurs, in order. With them a label is a class name, or, where all labels are whole
-    numbers, a place in the list; `indexed` says which.
+    numbers, a place in the list; `indexed` says which. Mapped labels that are class indices already stay on the disk.
     """
+    if _is_integers(labels):
+        return _encode_integers(labels, classes, indexed is not False, name)
     values = [_value(value, row, name) for row, value in enumerate(_as_list(labels, name))]
     known = [value for value in values if value is not None]
     if classes is None:
@@ -108,6 +110,42 @@ def encode_labels(
     return np.array(encoded, dtype=np.int64), tuple(classes)
 
 
+def _is_integers(labels: Any) -> bool:
+    """Whether labels are an array of whole numbers, which need not be looked at one by one."""
+    return type(labels) in (np.ndarray, np.memmap) and labels.ndim == 1 and labels.dtype.kind in "iu"
+
+
+def _encode_integers(
+    labels: NDArray[Any], classes: Sequence[str] | None, indexed: bool, name: str
+) -> tuple[Labels, tuple[str, ...]]:
+    """What `encode_labels` makes of whole numbers, a chunk at a time."""
+    chunks = _chunks(labels)
+    values = sorted({value for chunk in chunks for value in np.unique(labels[chunk]).tolist()})
+    if classes is None:
+        classes, indexed = [str(value) for value in values if value != UNLABELED], False
+    index = {str(i) if indexed else class_name: i for i, class_name in enumerate(classes)}
+    if strange := [value for value in values if value != UNLABELED and str(value) not in index]:
+        row = np.flatnonzero(np.isin(labels, np.array(strange, dtype=labels.dtype)))[0]
+        raise DataError(f"{name}: row {row} has the label {labels[row]}, which is not one of {', '.join(index)}")
+    places = [UNLABELED if value == UNLABELED else index[str(value)] for value in values]
+    if places == values and labels.dtype == np.int64 and isinstance(labels, np.memmap):
+        return labels, tuple(classes)
+    encoded = np.empty(len(labels), dtype=np.int64)
+    for chunk in chunks:
+        encoded[chunk] = np.array(places)[np.searchsorted(np.array(values, dtype=labels.dtype), labels[chunk])]
+    return encoded, tuple(classes)
+
+
+def _known(labels: Labels) -> Labels:
+    """Which samples have a label, ascending, a chunk at a time. (n,) → (known,)."""
+    found = [chunk.start + np.flatnonzero(labels[chunk] != UNLABELED) for chunk in _chunks(labels)]
+    return np.concatenate([np.empty(0, dtype=np.int64), *found])
+
+
+def _chunks(labels: NDArray[Any]) -> list[slice]:
+    return [slice(start, start + CHUNK) for start in range(0, len(labels), CHUNK)]
+
+
 def label_names(labels: Any, classes: Sequence[str] | None = None, name: str = "labels") -> list[str | None]:
     """The class name of each label, None where it means unlabeled; whole numbers are places in `classes`, if given."""
     if classes is None:
@@ -119,6 +157,8 @@ def label_names(labels: Any, classes: Sequence[str] | None = None, name: str = "
 
 def takes_indices(labels: Any, name: str = "labels") -> bool:
     """Whether labels that come with a list of classes are places in it: whole numbers all."""
+    if _is_integers(labels):
+        return True
     values = [_value(value, row, name) for row, value in enumerate(_as_list(labels, name))]
     return all(isinstance(value, int) for value in values if value is not None)
 

@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfsure.data.dataset import Data, DataError, Labels
-from halfsure.data.random import permute
+from halfsure.data.random import permutations, permute
 
 __all__ = ["Indices", "Stream", "TwoStreams"]
 
 REMEMBERED = 2**16
 """Up to so many samples the order of a whole pass is kept: made once it is faster, and takes little memory."""
+TOGETHER = 2**12
+"""Passes over few samples are put in order together, up to so many samples: with 40 labels each step begins a pass."""
 
 
 class Stream:
@@ -20,10 +22,13 @@ class Stream:
     Each pass is its own permutation of the samples. A batch never holds a sample twice, and neither does a pass: what
     is left of it, too few for a batch, is passed over. Where there are fewer samples than the batch wants, the batch is
     all of them. With several ranks the same global batch is dealt out, so what all ranks see together does not depend
-    on their number. Nothing is stored but the position: two integers resume a stream anywhere.
+    on their number. Nothing is stored but the position: two integers resume a stream anywhere. Samples that are a
+    range take no memory.
     """
 
-    def __init__(self, samples: Labels, batch: int, *, seed: int, name: int = 0, rank: int = 0, ranks: int = 1) -> None:
+    def __init__(
+        self, samples: Labels | range, batch: int, *, seed: int, name: int = 0, rank: int = 0, ranks: int = 1
+    ) -> None:
         if len(samples) == 0:
             raise DataError("a stream needs at least one sample")
         if batch < 1:
@@ -39,7 +44,7 @@ class Stream:
         self._salts = (seed, name)
         self._rank, self._ranks = rank, ranks
         self._pass, self._position = 0, 0
-        self._order: tuple[int, NDArray[np.int64]] | None = None
+        self._orders: tuple[int, NDArray[np.int64]] = 0, np.empty((0, len(samples)), np.int64)
 
     def next(self) -> NDArray[np.int64]:
         """This rank's share of the next batch. → (about batch/ranks,)."""
@@ -50,11 +55,19 @@ class Stream:
         chosen = slice(start + self._rank, start + self.batch, self._ranks)
         if len(self.samples) > REMEMBERED:
             positions = np.arange(chosen.start, chosen.stop, chosen.step)
-            return self.samples[permute(positions, len(self.samples), self._pass, *self._salts)]
-        if self._order is None or self._order[0] != self._pass:
-            everyone = permute(np.arange(len(self.samples)), len(self.samples), self._pass, *self._salts)
-            self._order = self._pass, self.samples[everyone]
-        return self._order[1][chosen]
+            return self._at(permute(positions, len(self.samples), self._pass, *self._salts))
+        first, orders = self._orders
+        if not first <= self._pass < first + len(orders):
+            first, count = self._pass, max(1, TOGETHER // len(self.samples))
+            orders = self._at(permutations(len(self.samples), range(first, first + count), *self._salts))
+            self._orders = first, orders
+        return orders[self._pass - first, chosen]
+
+    def _at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The samples at these positions; the shape stays."""
+        if isinstance(self.samples, range):
+            return self.samples.start + self.samples.step * positions
+        return self.samples[positions]
 
     def state(self) -> dict[str, int]:
         """Where the stream is."""
@@ -79,7 +92,7 @@ class TwoStreams:
     """The labeled samples and all samples, side by side; the labeled ones are among the unlabeled too."""
 
     def __init__(self, data: Data, labeled: int, unlabeled: int, *, seed: int, rank: int = 0, ranks: int = 1) -> None:
-        everything = np.arange(len(data.train), dtype=np.int64) if data.unlabeled is None else data.unlabeled
+        everything = range(len(data.train)) if data.unlabeled is None else data.unlabeled
         self.labeled = Stream(data.labeled, labeled, seed=seed, name=1, rank=rank, ranks=ranks)
         self.unlabeled = Stream(everything, unlabeled, seed=seed, name=2, rank=rank, ranks=ranks)
 

@@ -14,7 +14,7 @@ __all__ = ["Config", "DataConfig", "parse_time"]
 
 METHOD_SETTINGS = (
     *("weight", "distill_weight", "distance", "r", "temperature", "threshold", "pl_threshold", "ns_threshold"),
-    *("epsilon", "xi", "power_steps", "mixup", "copies"),
+    *("epsilon", "xi", "power_steps", "mixup", "copies", "weak_grad"),
 )
 
 
@@ -116,6 +116,10 @@ class Config:
     """mixmatch: both parameters of the Beta distribution."""
     copies: int | None = None
     """mixmatch: weak views a guess is made from."""
+    weak_grad: bool | None = None
+    """fixmatch: weak views take part in the joint pass. Without, they take one of their own that keeps no gradient:
+    faster, and the same but for batch norm, which then sees them by themselves, and dropout. If not given, they take
+    part where the network has one of these."""
     class_weight: Literal["balanced"] | tuple[float, ...] | None = None
     """Weights of the classes in the supervised term: balanced is one over their share of the labels."""
     prior: Literal["labels", "uniform"] | tuple[float, ...] | None = None

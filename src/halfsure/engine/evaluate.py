@@ -22,6 +22,11 @@ __all__ = ["Evaluator"]
 SALT = 0xE7A1  # keeps the samples that are scored apart from other draws
 
 
+def others(places: NDArray[np.int64], left_out: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What stands at these places of 0, 1, 2 … once a few numbers, given ascending, are left out. (n,) → (n,)."""
+    return places + np.searchsorted(left_out - np.arange(len(left_out)), places, side="right")
+
+
 class Evaluator:
     """Scores a model on test, validation and unlabeled samples."""
 
@@ -35,8 +40,8 @@ class Evaluator:
             config,
             ranks,
         )
-        self.unlabeled = np.arange(len(data.train)) if data.unlabeled is None else data.unlabeled
-        self.unlabeled = np.setdiff1d(self.unlabeled, data.labeled)
+        self.unlabeled = self._unlabeled()
+        """Those of the unlabeled samples that are scored."""
 
     def due(self, step: int) -> bool:
         """Whether to evaluate after so many steps: `evaluations` times, evenly, and at the end."""
@@ -51,10 +56,10 @@ class Evaluator:
         for name, part in (("test", self.data.test), ("val", self.data.val)):
             if part is not None and len(part):
                 limit = 0 if last or name == "val" else self.config.test_sample
-                chosen = self._some(np.arange(len(part)), limit)
+                chosen = self._some(len(part), limit)
                 line[name], _ = self._score(model, part.samples, part.labels, chosen)
         if len(self.unlabeled):
-            chosen = self._some(self.unlabeled, self.config.unlabeled_sample)
+            chosen = self.unlabeled
             line["unlabeled"], logits = self._score(model, self.data.train.samples, self.data.train.labels, chosen)
             target = self.algorithm.audit(logits)
             known = torch.from_numpy(self.data.train.labels[chosen])
@@ -65,23 +70,26 @@ class Evaluator:
     def _score(
         self, model: nn.Module, samples: NDArray[Any], labels: NDArray[np.int64], chosen: NDArray[np.int64]
     ) -> tuple[dict[str, Any], Tensor]:
-        whole = len(chosen) == len(samples)
-        logits = logits_of(
-            model,
-            samples if whole else samples[chosen],
-            self.preprocessing,
-            batch=self.config.eval_batch,
-            ranks=self.ranks,
-        )
+        batch = self.config.eval_batch
+        logits = logits_of(model, samples, self.preprocessing, batch=batch, ranks=self.ranks, chosen=chosen)
         if not bool(logits.isfinite().all()):
             raise FloatingPointError("the output of the averaged model")
         return score(logits, torch.from_numpy(labels[chosen]), self.algorithm.map), logits
 
-    def _some(self, samples: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-        """All, or as many as the limit says, always the same ones."""
-        if not limit or limit >= len(samples):
-            return samples
-        return np.sort(samples[permute(np.arange(limit), len(samples), self.config.seed, SALT)])
+    def _unlabeled(self) -> NDArray[np.int64]:
+        """The unlabeled samples to score, ascending."""
+        data, limit = self.data, self.config.unlabeled_sample
+        labeled = np.unique(data.labeled)
+        if data.unlabeled is None:  # then they are not written down: of ten million samples only some are scored
+            return others(self._some(len(data.train) - len(labeled), limit), labeled)
+        free = np.setdiff1d(data.unlabeled, labeled)
+        return free[self._some(len(free), limit)]
+
+    def _some(self, count: int, limit: int) -> NDArray[np.int64]:
+        """Places among so many samples: all, or as many as the limit says, always the same ones."""
+        if not limit or limit >= count:
+            return np.arange(count)
+        return np.sort(permute(np.arange(limit), count, self.config.seed, SALT))
 
     def _dead(self, predicted: list[int], labels: Tensor) -> list[str]:
         """Classes that the model hardly predicts any more, although they are there."""

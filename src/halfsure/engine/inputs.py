@@ -87,8 +87,8 @@ def make_views(data: Data, preprocessing: Preprocessing, config: Config) -> View
             )
         return views
     seen = _seen(data)
-    some = seen[np.linspace(0, len(seen) - 1, min(len(seen), CHUNK)).astype(np.int64)]
-    reference = preprocessing(data.train.samples[some])
+    some = np.linspace(0, len(seen) - 1, min(len(seen), CHUNK)).astype(np.int64)
+    reference = preprocessing(data.train.samples[some if isinstance(seen, range) else seen[some]])
     weak = ArrayView(noise=config.weak_noise, reference=reference, seed=seed)
     views = {"weak": _Rows(preprocessing, weak, _text_views(data, config.weak_drop, seed))}
     if config.strong_noise or config.strong_swap or (data.texts and config.strong_drop):
@@ -173,13 +173,13 @@ class Feed:
         return view.to(self._device, self._dtype, non_blocking=True)
 
 
-def _seen(data: Data) -> NDArray[np.int64]:
+def _seen(data: Data) -> NDArray[np.int64] | range:
     """The samples that training may look at: all but those held out for validation."""
-    return np.arange(len(data.train)) if data.unlabeled is None else np.union1d(data.labeled, data.unlabeled)
+    return range(len(data.train)) if data.unlabeled is None else np.union1d(data.labeled, data.unlabeled)
 
 
 def _moments(
-    samples: NDArray[Any], seen: NDArray[np.int64], scale: float
+    samples: NDArray[Any], seen: NDArray[np.int64] | range, scale: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and deviation of the last axis, a chunk at a time: memory-mapped samples stay on the disk."""
     count, total, squares = 0, 0.0, 0.0

@@ -210,7 +210,7 @@ def _finished(job: Job) -> list[dict[str, Any]] | None:
     if job.data is None or found is None or not metrics or not (folder.path / "model.safetensors").is_file():
         return None
     wanted = job.config.as_json()
-    settings = found.get("config", {})
+    settings = Config().as_json() | found.get("config", {})  # a setting that came later was at its default
     same = all(settings.get(name) == value for name, value in wanted.items() if name not in FREE)
     done = metrics[-1]["step"] == job.config.steps and found.get("fingerprint") == fingerprint(job.data)
     return metrics if same and done else None

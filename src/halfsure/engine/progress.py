@@ -8,8 +8,6 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from halfsure.algorithms import Objective
-
 __all__ = ["Display"]
 
 SECONDS = {True: 0.2, False: 30.0}  # between two updates, in a terminal and elsewhere
@@ -41,17 +39,19 @@ class Display:
         if self._progress is not None:
             self._progress.stop()
 
-    def step(self, done: int, terms: Objective) -> None:
-        """Show the loss terms, from time to time; whoever watches hears of every step."""
+    def step(self, done: int) -> None:
+        """Tell whoever watches of a step."""
         if self._watch is not None:
             self._watch(done)
+
+    def losses(self, done: int, terms: dict[str, float]) -> None:
+        """Show the loss terms that were last seen, from time to time."""
         now = time.monotonic()
-        if self._console is None or now - self._shown < SECONDS[self._live]:
+        if self._console is None or not terms or now - self._shown < SECONDS[self._live]:
             return
         self._shown = now
-        text = f"loss {float(terms.total.detach()):.3f} = " + " + ".join(
-            f"{name} {float(value.detach()):.3f}"
-            for name, value in (("S", terms.supervised), ("C", terms.consistency), ("D", terms.distillation))
+        text = f"loss {terms['total']:.3f} = " + " + ".join(
+            f"{name[0].upper()} {terms[name]:.3f}" for name in ("supervised", "consistency", "distillation")
         )
         if self._progress is not None:
             self._progress.update(self._task, completed=done, text=f"{text}{self._error}")

@@ -37,16 +37,25 @@ class Ranks:
         """Whether this process is the one that writes."""
         return self.rank == 0
 
-    def mean(self, values: Tensor) -> Tensor:
+    def sums(self, *numbers: float) -> list[float]:
+        """The sums over ranks of a few numbers, the same on each, by one message."""
+        if self.size == 1:
+            return list(numbers)
+        together = torch.tensor(numbers, dtype=torch.float64, device=_device())
+        distributed.all_reduce(together)
+        return together.tolist()
+
+    def mean(self, values: Tensor, count: float | None = None) -> Tensor:
         """This rank's part of the mean over the samples of all ranks; the *average* of all parts is the mean.
 
-        That is what averaging gradients needs: shards may be of unequal size, and even empty. (n,) → scalar.
+        That is what averaging gradients needs: shards may be of unequal size, and even empty. `count` is the number of
+        samples of all ranks, for which they ask each other if it is not given. (n,) → scalar.
         """
         if self.size == 1:
             return values.sum() / max(len(values), 1)
-        count = torch.tensor(float(len(values)), dtype=torch.float64, device=values.device)
-        distributed.all_reduce(count)
-        return values.sum() * (self.size / max(float(count), 1.0))
+        if count is None:
+            (count,) = self.sums(len(values))
+        return values.sum() * (self.size / max(count, 1.0))
 
     def average(self, values: Tensor) -> Tensor:
         """The average over ranks, the same on each. The shape stays."""
@@ -57,11 +66,7 @@ class Ranks:
 
     def any(self, condition: bool) -> bool:
         """Whether it holds on any rank."""
-        if self.size == 1:
-            return condition
-        flag = torch.tensor(int(condition), device=_device())
-        distributed.all_reduce(flag)
-        return bool(flag)
+        return self.sums(condition)[0] > 0
 
     def same(self, value: float) -> float:
         """The first rank's number, on all."""
@@ -133,7 +138,8 @@ def ranks_for(device: torch.device) -> Iterator[Ranks]:
     elif launched():
         if device.type == "cuda":
             torch.cuda.set_device(device)
-        backend = "nccl" if device.type == "cuda" else "gloo"
+        # With gloo beside it, numbers of the host take a way on which nobody waits for a GPU.
+        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         store, rank, size = next(rendezvous("env://"))
         if os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]:
             # After a restart the store still holds the addresses of the processes that are gone: each life has its own
@@ -166,4 +172,5 @@ def local_device(name: str) -> torch.device:
 
 
 def _device() -> torch.device:
+    """Where numbers have to be for the others to see them."""
     return torch.device("cuda" if distributed.get_backend() == "nccl" else "cpu")

@@ -176,11 +176,11 @@ def fingerprint(data: Data) -> dict[str, Any]:
     digest = hashlib.sha256("\0".join(data.classes).encode())
     for part in (data.train, data.val, data.test):
         if part is not None and len(part):
-            digest.update(np.ascontiguousarray(part.labels, dtype="<i8").tobytes())
+            digest.update(np.ascontiguousarray(part.labels, dtype="<i8").data)
             some = np.linspace(0, len(part) - 1, min(len(part), 256)).astype(np.int64)
             digest.update(np.ascontiguousarray(part.samples[some]).tobytes())
     for rows in (data.labeled, data.unlabeled):
-        digest.update(b"" if rows is None else np.ascontiguousarray(rows, dtype="<i8").tobytes())
+        digest.update(b"" if rows is None else np.ascontiguousarray(rows, dtype="<i8").data)
     return {
         "name": data.name,
         "shape": list(data.train.samples.shape),
@@ -192,7 +192,7 @@ def fingerprint(data: Data) -> dict[str, Any]:
 
 def _same_run(folder: Folder, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Refuse to go on with another run than the one in the folder, saying what differs."""
-    was, now = found.get("config", {}), wanted["config"]
+    was, now = Config().as_json() | found.get("config", {}), wanted["config"]  # what came later was at its default
     changes = [
         f"{key} was {was.get(key)!r}, now {now[key]!r}" for key in now if key not in FREE and was.get(key) != now[key]
     ]

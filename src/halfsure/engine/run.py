@@ -119,17 +119,19 @@ def logits_of(
     *,
     batch: int,
     ranks: Ranks | None = None,
+    chosen: NDArray[np.int64] | None = None,
 ) -> Tensor:
-    """Logits on the CPU, a batch at a time, the samples shared out over ranks. → (n, classes)."""
+    """Logits on the CPU of all samples or those chosen, a batch at a time, shared out over ranks. → (n, classes)."""
     ranks = ranks or Ranks()
     like = next(iter(model.parameters()))
-    mine = np.arange(ranks.rank, len(samples), ranks.size)
+    wanted = np.arange(len(samples)) if chosen is None else chosen
+    mine = wanted[ranks.rank :: ranks.size]
     found = []
     with torch.inference_mode():
         for start in range(0, max(len(mine), 1), batch):
-            chosen = samples[mine[start : start + batch]]
-            found.append(widen(model(preprocessing(chosen).to(like.device, like.dtype))))
-        return ranks.gather(torch.cat(found), len(samples)).cpu()
+            part = samples[mine[start : start + batch]]
+            found.append(widen(model(preprocessing(part).to(like.device, like.dtype))))
+        return ranks.gather(torch.cat(found), len(wanted)).cpu()
 
 
 def readings(metrics: list[dict[str, Any]], k: int) -> dict[str, float | None]:

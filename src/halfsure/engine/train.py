@@ -1,7 +1,6 @@
 """The training loop: from a network and data to a run folder that can always be gone on with."""
 
 import copy
-import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ from rich.console import Console
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from halfsure.algorithms import Algorithm, Objective
+from halfsure.algorithms import Algorithm, FixMatch
 from halfsure.data import Data
 from halfsure.engine.classes import class_settings
 from halfsure.engine.config import Config, parse_time
@@ -27,6 +26,7 @@ from halfsure.engine.record import Record
 from halfsure.engine.run import Run
 from halfsure.engine.signals import stop_signals
 from halfsure.engine.training import Training, seconds_a_step
+from halfsure.nets import is_separable
 
 __all__ = ["CollapseWarning", "StoppedError", "train"]
 
@@ -70,6 +70,8 @@ def train(
     views = views or make_views(data, preprocessing, config)
     require_views(views, algorithm, data)
     model = _prepare(model, data, preprocessing, config, device)
+    if isinstance(algorithm, FixMatch) and config.weak_grad is None:
+        algorithm.weak_grad = bool(algorithm.added) or not is_separable(model)
     with _torch_settings(config), ranks_for(device) as ranks:
         trial = _rehearse(model, algorithm, data, views, config, ranks=ranks)
         with Record(folder, ranks) as record:
@@ -107,22 +109,25 @@ def _run(
 
 
 def _loop(training: Training, evaluator: Evaluator, record: Record, display: Display) -> None:
-    config, ranks, averaged = training.config, training.ranks, training.average.model
+    config, averaged = training.config, training.average.model
     saved = time.monotonic()
     with stop_signals() as stop:
+        training.wishes = lambda: (stop.signal is not None, time.monotonic() - saved > 60 * config.save_minutes)
         while training.done < config.steps:
-            terms = training.update()
-            display.step(training.done, terms)
+            training.update()
+            display.step(training.done)
 
             evaluating = evaluator.due(training.done)
-            stopping = ranks.any(stop.signal is not None)
-            saving = evaluating or stopping or ranks.any(time.monotonic() - saved > 60 * config.save_minutes)
-            _check_finite(terms, training, record, weights=saving)
+            stopping, long_ago = training.granted()
+            saving = evaluating or stopping or long_ago
+            if saving or training.unseen:
+                _check_finite(training, record, weights=saving)
+                display.losses(training.done, training.losses)
             if evaluating:
                 try:
                     line = training.line() | evaluator.line(training.done, averaged)
                 except FloatingPointError as error:
-                    raise _lost(str(error), training, record) from None
+                    raise _lost(str(error), training.done, training, record) from None
                 record.add(line)
                 display.evaluated(line)
             if saving:
@@ -195,20 +200,20 @@ def _steps_in(budget: str, trial: Training, evaluator: Evaluator) -> int:
     return max(1, int((0.95 * seconds - evaluations) / pace))
 
 
-def _check_finite(terms: Objective, training: Training, record: Record, *, weights: bool) -> None:
+def _check_finite(training: Training, record: Record, *, weights: bool) -> None:
     """End a run that has lost its numbers before anything of it is saved."""
-    named = {name: getattr(terms, name) for name in ("supervised", "consistency", "distillation", "total")}
-    bad = [f"the {name} loss" for name, value in named.items() if not math.isfinite(value.detach())]
+    if lost := training.look():
+        raise _lost(*lost, training, record)
     if weights:
         state = {n: v for n, v in training.model.state_dict().items() if v.is_floating_point()}
-        bad += [f"the weight {name}" for name, value in state.items() if not bool(value.isfinite().all())]
-    if bad:
-        raise _lost(bad[0], training, record)
+        bad = [f"the weight {name}" for name, value in state.items() if not bool(value.isfinite().all())]
+        if bad:
+            raise _lost(bad[0], training.done, training, record)
 
 
-def _lost(what: str, training: Training, record: Record) -> BrokenError:
+def _lost(what: str, step: int, training: Training, record: Record) -> BrokenError:
     return BrokenError(
-        f"{what} became infinite or NaN in step {training.done:,} of {training.config.method}: lower the learning "
+        f"{what} became infinite or NaN in step {step:,} of {training.config.method}: lower the learning "
         f"rate or clip gradients, in a new folder, or look for such values in the data. {record.where()}"
     )
 

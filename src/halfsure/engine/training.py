@@ -1,12 +1,14 @@
 """Everything that changes while a run trains, and the one step that changes it."""
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import clip_grad_norm_
 
@@ -17,12 +19,13 @@ from halfsure.engine.folder import RunError
 from halfsure.engine.inputs import Feed, Views
 from halfsure.engine.optim import Average, make_optimizer, rate
 from halfsure.engine.ranks import Ranks
-from halfsure.engine.window import Window
+from halfsure.engine.window import TERMS, Window
 from halfsure.views._draws import base_key
 
 __all__ = ["Training", "seconds_a_step"]
 
 DROPOUT = 5  # tells this randomness from that of the views
+AHEAD = 50  # steps that may be given to a device before the host looks at what became of them
 
 
 class Training:
@@ -41,6 +44,12 @@ class Training:
         norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
         self._norms = [(norm, norm.momentum) for norm in norms if norm.momentum is not None]
         self.done, self.seconds = 0, 0.0
+        self.losses: dict[str, float] = {}
+        """The loss terms of the last step that was looked at."""
+        self.wishes: Callable[[], Sequence[bool]] = tuple
+        """What this rank would like all to do after the step."""
+        self._granted: list[bool] = []
+        self._weights = [weight for group in self.optimizer.param_groups for weight in group["params"]]
         self._shared = ranks.wrap(model, self.device)
         if config.compile:
             model.compile()
@@ -55,6 +64,27 @@ class Training:
         self.seconds += time.monotonic() - began
         return terms
 
+    @property
+    def unseen(self) -> bool:
+        """Whether it is time to look: on the CPU after every step, elsewhere a look stops the device."""
+        return self.window.unread >= (1 if self.device.type == "cpu" else AHEAD)
+
+    def look(self) -> tuple[str, int] | None:
+        """Read the losses of the steps since the last look. → the first one that is lost and its step, if one is."""
+        began = time.monotonic()
+        found = self.window.read()
+        self.seconds += time.monotonic() - began
+        self.losses = found[-1] if found else self.losses
+        for step, losses in enumerate(found, self.done - len(found) + 1):
+            for name in (*TERMS[1:], TERMS[0]):
+                if not math.isfinite(losses[name]):
+                    return f"the {name} loss", step
+        return None
+
+    def granted(self) -> list[bool]:
+        """Which of the wishes any rank had; of several ranks, when they last told each other in the step."""
+        return self._granted if self.ranks.size > 1 else list(self.wishes())
+
     def step(self, step: int) -> tuple[Objective, Losses]:
         """A batch, its losses, their gradient, new weights."""
         config = self.config
@@ -67,8 +97,9 @@ class Training:
         with torch.autocast(self.device.type, half, enabled=half is not None), self._young_statistics(step):
             losses = self.algorithm.step(self._shared, batch)
         ramped = ramp(step / config.steps, config.ramp, config.ramp_shape)
-        terms = objective(losses, self.algorithm, ramped, self.ranks.mean)
-        self.optimizer.zero_grad()
+        terms = objective(losses, self.algorithm, ramped, self._means)
+        for weight in self._weights:
+            weight.grad = None
         self.scaler.scale(terms.total).backward()
         if config.clip is not None:
             self.scaler.unscale_(self.optimizer)
@@ -76,6 +107,12 @@ class Training:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         return terms, losses
+
+    def _means(self, *terms: Tensor) -> list[Tensor]:
+        """This rank's part of each term's mean. One message tells ranks of each other's samples and wishes."""
+        numbers = self.ranks.sums(*map(len, terms), *self.wishes()) if self.ranks.size > 1 else []
+        counts, self._granted = numbers[: len(terms)], [number > 0 for number in numbers[len(terms) :]]
+        return [self.ranks.mean(term, count) for term, count in zip_longest(terms, counts)]
 
     def _seed(self, seed: int) -> None:
         """Seed the device's generator alone: `torch.manual_seed` asks after every kind, and keeps a list of asking."""
@@ -140,7 +177,9 @@ def seconds_a_step(training: Training, at_most: float) -> float:
     """Measure how long a step takes."""
     for _ in range(2):  # the first ones compile and allocate
         training.update()
+        training.look()
     training.seconds, first = 0.0, training.done
     while not training.ranks.any(training.seconds > at_most) or training.done < first + 3:
         training.update()
+        training.look()
     return training.ranks.same(training.seconds / (training.done - first))

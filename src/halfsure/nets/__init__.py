@@ -9,8 +9,19 @@
 from halfsure.nets.build import NAMES, build
 from halfsure.nets.cnn13 import CNN13
 from halfsure.nets.conv7 import Conv7
-from halfsure.nets.layers import Norm, frozen_statistics, kernels_and_rest
+from halfsure.nets.layers import Norm, frozen_statistics, is_separable, kernels_and_rest
 from halfsure.nets.mlp import MLP
 from halfsure.nets.wrn import WideResNet
 
-__all__ = ["CNN13", "MLP", "NAMES", "Conv7", "Norm", "WideResNet", "build", "frozen_statistics", "kernels_and_rest"]
+__all__ = [
+    "CNN13",
+    "MLP",
+    "NAMES",
+    "Conv7",
+    "Norm",
+    "WideResNet",
+    "build",
+    "frozen_statistics",
+    "is_separable",
+    "kernels_and_rest",
+]
