@@ -5,6 +5,8 @@
     python benchmarks/accuracy.py fixmatch    # FixMatch at MNIST@40: the quick preset, seeds 0 to 4, on test
     python benchmarks/accuracy.py digits      # every algorithm at digits@40: the quick preset, seeds 0 to 4, on test
     python benchmarks/accuracy.py show        # tables of what there is
+    python benchmarks/accuracy.py digits --again   # the runs once more, into results/accuracy_again.jsonl
+    python benchmarks/accuracy.py show --again     # how far they are from the first ones, run by run
 
 Each finished run is a line of `results/accuracy.jsonl` with its settings, so that a stopped call goes on where it was.
 `--half 0` and `--half 1` do every other run, for two processes side by side. MNIST is looked for where `halfsure data`
@@ -26,6 +28,7 @@ from halfsure.engine import fit
 from halfsure.metrics import paired_difference
 
 RESULTS = Path(__file__).parent.parent / "results" / "accuracy.jsonl"
+AGAIN = RESULTS.with_name("accuracy_again.jsonl")
 TUNING_SEEDS, SEEDS = (100, 101), (0, 1, 2, 3, 4)
 
 SUPERVISED = [{"lr": lr, "ema": 0.999} for lr in (5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 16e-3)]
@@ -84,9 +87,9 @@ def digits() -> Iterator[dict[str, Any]]:
 TASKS = {"tune": tuning, "vat": vat, "fixmatch": fixmatch, "digits": digits}
 
 
-def done() -> list[dict[str, Any]]:
+def done(file: Path = RESULTS) -> list[dict[str, Any]]:
     """Every finished run."""
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def winner(method: str) -> dict[str, Any]:
@@ -151,24 +154,42 @@ def show() -> None:
             print(f"{task:9} {method:12} test error {mean:6.2f} ± {sd:.2f}  ({each})  {against}  {more}")
 
 
+def show_again() -> None:
+    """Each method's second runs against its first ones, of the same seeds."""
+    first = {json.dumps(line["job"], sort_keys=True): line for line in done()}
+    pairs: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for line in done(AGAIN):
+        old = first[json.dumps(line["job"], sort_keys=True)]
+        pair = (100 * old["test_error"], 100 * line["test_error"])
+        pairs.setdefault((line["job"]["task"], line["job"]["method"]), []).append(pair)
+    for (task, method), errors in pairs.items():
+        before, after = [a for a, _ in errors], [b for _, b in errors]
+        gap = paired_difference(before, after) if len(errors) > 1 else None
+        between = f"{gap['mean']:+.2f} [{gap['low']:+.2f}, {gap['high']:+.2f}]" if gap else ""
+        same = f"{sum(a == b for a, b in errors)} of {len(errors)} the same"
+        print(f"{task:9} {method:12} {statistics.mean(before):6.2f} → {statistics.mean(after):6.2f}  {between}  {same}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", choices=[*TASKS, "show"])
     parser.add_argument("--half", type=int, choices=(0, 1))
+    parser.add_argument("--again", action="store_true", help="a second time, beside the first")
     arguments = parser.parse_args()
     if arguments.task == "show":
-        show()
+        (show_again if arguments.again else show)()
         return
     torch.set_num_threads(1)
-    RESULTS.parent.mkdir(exist_ok=True)
+    file = AGAIN if arguments.again else RESULTS
+    file.parent.mkdir(exist_ok=True)
     for number, job in enumerate(TASKS[arguments.task]()):
         if arguments.half is not None and number % 2 != arguments.half:
             continue
-        if any(line["job"] == job for line in done()):
+        if any(line["job"] == job for line in done(file)):
             continue
         line = json.dumps(run(job))
-        with RESULTS.open("a") as file:
-            file.write(line + "\n")
+        with file.open("a") as lines:
+            lines.write(line + "\n")
         print(line, flush=True)
 
 
