@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all faults lint format docs bench build clean
+.PHONY: help demo test test-all faults lint format docs bench bench-quick build clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -45,9 +45,11 @@ format: $(READY)  ## rewrite the code in the project's style
 docs: $(READY)  ## build the documentation into site/
 	$(VENV)/bin/zensical build --clean --strict
 
-bench: $(READY)  ## measure losses and views against their peers, as ratios
-	$(PY) benchmarks/losses.py
-	$(PY) benchmarks/views.py
+bench: $(READY)  ## measure losses, views, steps and scale against their peers, as ratios; under 15 minutes
+	$(PY) benchmarks/bench.py
+
+bench-quick: $(READY)  ## the same for losses and views only; under a minute
+	$(PY) benchmarks/bench.py --quick
 
 build: $(READY)  ## build the wheel and install it into an empty environment
 	rm -rf dist build

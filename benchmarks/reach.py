@@ -72,8 +72,13 @@ def rows(quick: bool) -> Iterator[Row]:
 def note(pairs: Sequence[tuple[Reached, Reached]]) -> str:
     """The steps each run took, and which ratios are but a bound."""
     steps = ", ".join(f"{ads} against {plain}" for ads, plain in pairs)
-    open_ended = [not (ads.there and plain.there) for ads, plain in pairs]
-    return f"steps by seed: {steps}" + ("; where one says more than, the ratio is a bound" if any(open_ended) else "")
+    late = (
+        "; where fixmatch-ads is not there yet its ratio is too low" if any(not ads.there for ads, _ in pairs) else ""
+    )
+    late += (
+        "; where fixmatch is not there yet the ratio is too high" if any(not plain.there for _, plain in pairs) else ""
+    )
+    return f"steps by seed: {steps}{late}"
 
 
 def race(data: Data, seed: int) -> tuple[Reached, Reached]:

@@ -207,7 +207,11 @@ def mixmatch(model: nn.Module, samples: Samples, config: Config, weight: float) 
 
 
 def vat(model: nn.Module, samples: Samples, config: Config, weight: float) -> Tensor:
-    """Cross-entropy on labels, and the divergence between predictions at and near each sample."""
+    """Cross-entropy on labels, and the divergence between predictions at and near each sample.
+
+    As in public code, the pass that looks for the direction goes back into the weights too; those gradients are
+    dropped.
+    """
     assert config.epsilon is not None
     assert config.xi is not None
     assert samples.drawn.starts is not None

@@ -197,7 +197,7 @@ def test_a_run_that_is_not_there_counts_to_its_end_and_says_so() -> None:
     assert late == reach.Reached(40, 6.0, there=False)
     early = reach.crossing(falling([1.0, 0.1]), 0.1)
     assert reach.note([(early, late)]) == (
-        "steps by seed: 20 against more than 40; where one says more than, the ratio is a bound"
+        "steps by seed: 20 against more than 40; where fixmatch is not there yet the ratio is too high"
     )
     assert "bound" not in reach.note([(early, early)])
 

@@ -56,7 +56,7 @@ PLACES = {
     "engine": ("Run", "fit", "load"),
     "estimator": ("SSLClassifier",),
     "methods": ("method",),
-    "theory": (),
+    **dict.fromkeys(("algorithms", "data", "kernels", "metrics", "nets", "theory", "trust", "views"), ()),
 }
 
 

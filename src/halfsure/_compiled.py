@@ -46,7 +46,11 @@ def cached(signature: Any, *parts: ModuleType, fastmath: frozenset[str] = frozen
     def compile_now(function: F) -> F:
         # numba itself looks for changes only in the file of the function. It keeps one entry a name.
         function.__qualname__ += f"_{digest}"
-        return cast(F, numba.njit(signature, cache=True, fastmath=set(fastmath), **OPTIONS)(function))
+        options = {"fastmath": set(fastmath), **OPTIONS}
+        try:
+            return cast(F, numba.njit(signature, cache=True, **options)(function))
+        except RuntimeError:  # no folder can be written to: every process compiles for itself
+            return cast(F, numba.njit(signature, **options)(function))
 
     return compile_now
 

@@ -334,7 +334,7 @@ class NegativeSampling(Strategy):
 
 def _self_distillation(map: Map, logits: Tensor, r: float, distance: Distance, *, mean: bool = False) -> Tensor:
     """How far predictions are from their own sharpened, detached selves. (batch, classes) → (batch,) or their mean."""
-    if map == SPARSEMAX and r == 2 and distance is kl_divergence and kernels.usable(logits):
+    if map.name == SPARSEMAX.name and r == 2 and distance is kl_divergence and kernels.usable(logits):
         return kernels.ads_loss(logits, mean=mean)
     probs = map(logits)
     targets = _sharpen(probs.detach(), r)

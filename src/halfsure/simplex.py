@@ -134,6 +134,8 @@ class Map:
         check_logits(logits)
         if not isinstance(target, Tensor):
             raise TypeError(f"targets must be a torch.Tensor, got {type(target).__name__}; try torch.as_tensor(...)")
+        if target.device != logits.device:
+            raise ValueError(f"targets are on {target.device}, logits on {logits.device}; move them with .to(...)")
         if target.is_floating_point() and target.shape == logits.shape:
             check_probs("targets", target)
         elif target.is_floating_point():
@@ -148,7 +150,8 @@ class Map:
 
 def map_loss(map: Map, logits: Tensor, target: Tensor) -> Tensor:
     """A map's loss, taking shapes, precision and target on trust. (batch, classes) → (batch,)."""
-    if map == SPARSEMAX and kernels.usable(logits) and not target.requires_grad:
+    fast = map.name == SPARSEMAX.name and kernels.usable(logits) and target.device == logits.device
+    if fast and type(target) is Tensor and not target.requires_grad:
         return kernels.sparsemax_loss(logits, target)
     return fenchel_young(map, logits, map(logits), target)
 

@@ -5,7 +5,10 @@ import sys
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import numba
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -15,6 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import halfsure
 from halfsure import kernels
+from halfsure._compiled import cached
 from halfsure.kernels import cpu, plain_code
 from tests.test_simplex import randn
 
@@ -218,3 +222,97 @@ def test_compiled_code_is_kept_for_the_next_process() -> None:
     halfsure.ads_loss(torch.randn(3, 4))  # compiled by now, whoever came first
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "0"]
+
+
+# What the kernels take on trust
+
+
+@pytest.mark.parametrize("offset", [0.0, 100.0, 1e4, 1e6])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("classes", [10, 300])
+def test_an_offset_costs_no_loss_its_digits(classes: int, dtype: torch.dtype, offset: float) -> None:
+    """Against the exact difference: the logits are whole multiples of what an offset leaves of their digits."""
+    z = ((4 * randn(40, classes)).round() / 4).to(dtype)
+    bound = 100 * torch.finfo(dtype).eps
+    for name, function in functions(40, classes).items():
+        assert torch.equal(z + offset - offset, z)
+        torch.testing.assert_close(function(z + offset), function(z), rtol=bound, atol=bound, msg=name)
+
+
+def test_a_target_elsewhere_is_refused() -> None:
+    z = randn(4, 3)
+    for target in (torch.zeros(4, dtype=torch.long, device="meta"), torch.zeros(4, 3, device="meta")):
+        with pytest.raises(ValueError, match="targets are on meta, logits on cpu"):
+            halfsure.sparsemax_loss(z, target)
+
+
+def test_labels_that_change_behind_our_back_write_nowhere_else() -> None:
+    buffer = np.zeros(64, np.int64)
+    z = randn(64, 10).requires_grad_()
+    loss = halfsure.sparsemax_loss(z, torch.from_numpy(buffer)).sum()
+    buffer[:] = 10**12
+    loss.backward()
+    assert z.grad is not None
+    assert z.grad.isfinite().all()
+
+
+def test_a_hook_that_changes_what_was_saved_is_refused() -> None:
+    def half(tensor: Tensor) -> Tensor:
+        return tensor.half()
+
+    for name, function in functions(6, 5).items():
+        with torch.autograd.graph.saved_tensors_hooks(half, lambda tensor: tensor):
+            loss = function(randn(6, 5).requires_grad_()).sum()
+        with pytest.raises(RuntimeError, match="hook"):
+            loss.backward()
+        assert name in NAMES
+
+
+def test_lazily_negated_tensors_are_what_they_say() -> None:
+    z = randn(7, 9)
+    assert torch.equal(halfsure.sparsemax(torch._neg_view(z)), halfsure.sparsemax(-z))
+    loss = halfsure.ads_loss(moved := z.clone().requires_grad_(), reduction="none")
+    come = torch._neg_view(randn(7, seed=2))
+    (lazily,) = torch.autograd.grad(loss, moved, come, retain_graph=True)
+    torch.testing.assert_close(lazily, torch.autograd.grad(loss, moved, come.resolve_neg())[0])
+
+
+def test_a_tangent_passes_through_a_backward_pass() -> None:
+    z = randn(6, 5).requires_grad_()
+    loss = halfsure.ads_loss(z)
+    with forward_ad.dual_level():
+        come = forward_ad.make_dual(torch.ones((), dtype=torch.float64), torch.full((), 2.0, dtype=torch.float64))
+        gradient = forward_ad.unpack_dual(torch.autograd.grad(loss, z, come)[0])
+    assert gradient.tangent is not None
+    torch.testing.assert_close(gradient.tangent, 2 * gradient.primal)
+
+
+def test_plain_code_is_a_choice_of_each_thread() -> None:
+    z = randn(2, 3)
+    with ThreadPoolExecutor(1) as pool, plain_code():
+        assert not kernels.usable(z)
+        assert pool.submit(kernels.usable, z).result()
+    assert kernels.usable(z)
+
+
+def test_a_result_may_be_changed_in_place() -> None:
+    z = randn(6, 5).requires_grad_()
+    probs = halfsure.sparsemax(z)
+    doubled = probs.detach() * 2
+    assert torch.equal(probs.mul_(2), doubled)
+
+
+def test_without_a_folder_to_write_to_it_compiles_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(signature: Any = None, **options: Any) -> Any:
+        if options.pop("cache", False):
+            raise RuntimeError("cannot cache function: no locator available")
+        return compile_now(signature, **options)
+
+    compile_now: Any = numba.njit
+    monkeypatch.setattr("numba.njit", refuse)
+
+    @cached(None)
+    def twice(x: int) -> int:
+        return 2 * x
+
+    assert twice(21) == 42

@@ -22,5 +22,6 @@ def prepare_process() -> None:
         return
     library = ctypes.CDLL(None)
     for name, (number, size) in MEMORY.items():
+        if not library.mallopt(number, size):
+            return  # an older glibc: without the first of them the second would do harm
         os.environ[name] = str(size)  # read at the start of a process: for those that this one starts
-        library.mallopt(number, size)

@@ -118,8 +118,8 @@ class Config:
     """mixmatch: weak views a guess is made from."""
     weak_grad: bool | None = None
     """fixmatch: weak views take part in the joint pass. Without, they take one of their own that keeps no gradient:
-    faster, and the same but for batch norm, which then sees them by themselves, and dropout. If not given, they take
-    part where the network has one of these."""
+    faster, and the same but for batch norm, which then sees them by themselves, and dropout. If not given: off for
+    halfsure's own networks that have neither, on for all others."""
     class_weight: Literal["balanced"] | tuple[float, ...] | None = None
     """Weights of the classes in the supervised term: balanced is one over their share of the labels."""
     prior: Literal["labels", "uniform"] | tuple[float, ...] | None = None

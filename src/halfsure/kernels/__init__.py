@@ -4,6 +4,7 @@
 code goes on wherever torch looks inside (compilation, vmap, forward mode, tracing), and for second derivatives.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -17,12 +18,19 @@ from torch.autograd import forward_ad
 
 __all__ = ["ads_loss", "plain_code", "sparsemax", "sparsemax_loss", "usable"]
 
-_plain_only = [False]
+
+class _Choice(threading.local):
+    """What a thread has asked for."""
+
+    plain = False
+
+
+_choice = _Choice()
 
 
 @contextmanager
 def plain_code() -> Iterator[None]:
-    """Inside the block every loss is computed by the plain torch code, as one would to compare or to debug.
+    """Inside the block this thread computes every loss by the plain torch code, as one would to compare or to debug.
 
     Examples:
         >>> import torch, halfsure
@@ -31,26 +39,27 @@ def plain_code() -> Iterator[None]:
         ...     halfsure.sparsemax(torch.tensor([1.0, 0.5]))
         tensor([0.7500, 0.2500])
     """
-    before, _plain_only[0] = _plain_only[0], True
+    before, _choice.plain = _choice.plain, True
     try:
         yield
     finally:
-        _plain_only[0] = before
+        _choice.plain = before
 
 
 def usable(z: Tensor) -> bool:
     """Whether there is a kernel for these logits, and nothing that has to look inside."""
     return (
-        not _plain_only[0]
+        not _choice.plain
         and (z.is_cpu or z.is_cuda)
         and (z.dtype is torch.float32 or z.dtype is torch.float64)
         and type(z) in (Tensor, nn.Parameter)
-        and z.numel() > 0
         and not torch.compiler.is_compiling()
         and not torch._C._are_functorch_transforms_active()
         and torch._C._len_torch_dispatch_stack() == 0
         and forward_ad._current_level < 0
         and torch._C._get_tracing_state() is None
+        and z.numel() > 0
+        and not z.is_neg()
         and (z.is_cpu or (_has_triton() and _gpu().fits(z.shape[-1])))
     )
 
@@ -79,15 +88,15 @@ def ads_loss(z: Tensor, *, mean: bool) -> Tensor:
 class _Sparsemax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor) -> Tensor:
-        probs: Tensor
-        probs, ctx.stats = _backend(z).probs_forward(z.reshape(-1, z.shape[-1]).contiguous())
-        probs = probs.view(z.shape)
-        ctx.save_for_backward(z, probs)
+        probs = torch.empty_like(z, memory_format=torch.contiguous_format)
+        rows = (-1, z.shape[-1])
+        ctx.stats = _backend(z).probs_forward(z.reshape(rows).contiguous(), probs.view(rows))
+        _keep(ctx, z, probs)
         return probs
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        z, probs = ctx.saved_tensors
+        z, probs = _kept(ctx)
         if _needs_plain(grad):
             return _again("sparsemax", grad, z)
         rows = (-1, probs.shape[-1])
@@ -98,15 +107,15 @@ class _Sparsemax(torch.autograd.Function):
 class _SparsemaxLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, target: Tensor) -> Tensor:
-        wanted = (target.long() if target.ndim == 1 else target.to(z.dtype)).contiguous()
+        wanted = (target.long() if target.ndim == 1 else target.to(z.dtype)).resolve_neg().contiguous()
         losses: Tensor
         losses, ctx.stats = _backend(z).loss_forward(z.contiguous(), wanted)
-        ctx.save_for_backward(z, wanted)
+        _keep(ctx, z, wanted)
         return losses
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        z, wanted = ctx.saved_tensors
+        z, wanted = _kept(ctx)
         if _needs_plain(grad):
             return _again("sparsemax_loss", grad, z, wanted), None
         return _backend(z).loss_backward(z.contiguous(), wanted, ctx.stats, grad), None
@@ -115,14 +124,14 @@ class _SparsemaxLoss(torch.autograd.Function):
 class _AdsLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor) -> Tensor:
-        ctx.save_for_backward(z)
+        _keep(ctx, z)
         losses: Tensor
         losses, ctx.stats = _backend(z).ads_forward(z.contiguous(), mean=False)
         return losses
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (z,) = ctx.saved_tensors
+        (z,) = _kept(ctx)
         if _needs_plain(grad):
             return _again("ads_loss", grad, z, 2.0, "none")
         gradient: Tensor = _backend(z).ads_backward(z.contiguous(), ctx.stats, grad, 1.0)
@@ -132,23 +141,44 @@ class _AdsLoss(torch.autograd.Function):
 class _AdsMean(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor) -> Tensor:
-        ctx.save_for_backward(z)
+        _keep(ctx, z)
         loss: Tensor
         loss, ctx.stats = _backend(z).ads_forward(z.contiguous(), mean=True)
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (z,) = ctx.saved_tensors
+        (z,) = _kept(ctx)
         if _needs_plain(grad):
             return _again("ads_loss", grad, z)
         gradient: Tensor = _backend(z).ads_backward(z.contiguous(), ctx.stats, grad, 1 / len(z))
         return gradient
 
 
+def _keep(ctx: Any, *tensors: Tensor) -> None:
+    """Keep tensors for the backward pass, and what they look like."""
+    ctx.save_for_backward(*tensors)
+    ctx.looks = [(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors]
+
+
+def _kept(ctx: Any) -> tuple[Tensor, ...]:
+    """What was kept, if it came back as it was: kernels take addresses on trust."""
+    tensors: tuple[Tensor, ...] = ctx.saved_tensors
+    if [(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors] != ctx.looks:
+        raise RuntimeError("a saved-tensor hook gave back a tensor of another shape, type or device than it was given")
+    return tensors
+
+
 def _needs_plain(grad: Tensor) -> bool:
     """Whether this gradient is to be differentiated again, or comes from something that has to look inside."""
-    return torch.is_grad_enabled() or type(grad) is not Tensor or not torch._C._has_storage(grad)
+    return (
+        torch.is_grad_enabled()
+        or torch.compiler.is_compiling()
+        or type(grad) is not Tensor
+        or not torch._C._has_storage(grad)
+        or grad.is_neg()
+        or forward_ad._current_level >= 0
+    )
 
 
 def _again(name: str, grad: Tensor, z: Tensor, *others: Any) -> Tensor:

@@ -168,7 +168,7 @@ def _conjugate(row: Any, stats: Any) -> Any:
             x = less(piece[j], top)
             above = less(x, tau)
             p = less(above, excess)
-            part += p * (x - real(0.5) * p) if above > real(0) else real(0)
+            part += p * less(x, real(0.5) * p) if above > real(0) else real(0)
         total += part
     return total + 0.0 * top
 
@@ -243,13 +243,13 @@ def probs_backward(stats: Any, classes: int, probs: int, grads: int, out: int) -
 
 @_kernel
 def label_forward(stats: Any, classes: int, z: int, labels: int) -> None:
-    """Sparsemax loss of each row against a class index."""
+    """Sparsemax loss of each row against a class index; one that is none of the classes gives NaN."""
     n, real = len(stats), stats.dtype.type
     rows, wanted = _array(_pointer(z, real(0)), (n, classes)), _array(_pointer(labels, np.int64(0)), n)
     solve(rows, stats)
     for i in range(n):
         right = rows[i, wanted[i]] if 0 <= wanted[i] < classes else real(np.nan)
-        stats[i, LOSS] = _conjugate(rows[i], stats[i]) + 0.5 - less(right, stats[i, TOP])
+        stats[i, LOSS] = less(_conjugate(rows[i], stats[i]) + 0.5, less(right, stats[i, TOP]))
 
 
 @_kernel
@@ -261,7 +261,8 @@ def label_backward(stats: Any, classes: int, z: int, labels: int, grads: int, ou
     _write_probs(rows, stats, goal)
     for i in range(n):
         line, grad = goal[i], given[i * stride]
-        line[wanted[i]] -= real(1)
+        if 0 <= wanted[i] < classes:
+            line[wanted[i]] -= real(1)
         for j in range(classes):
             line[j] *= grad
 
@@ -278,7 +279,7 @@ def soft_forward(stats: Any, classes: int, z: int, targets: int) -> None:
         for start in range(0, classes, PIECE):
             piece, goal, part = row[start : start + PIECE], target[start : start + PIECE], real(0)
             for j in range(len(piece)):  # a masked class that is not wanted adds nothing: 0 · −inf would be NaN
-                part += goal[j] * (real(0.5) * goal[j] - less(piece[j], top)) if goal[j] != real(0) else real(0)
+                part += goal[j] * less(real(0.5) * goal[j], less(piece[j], top)) if goal[j] != real(0) else real(0)
             total += part
         stats[i, LOSS] = total
 

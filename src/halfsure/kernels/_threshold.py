@@ -55,7 +55,10 @@ fast = compiled_with(FAST)
 
 @compiled_with(frozenset())  # said, or it would have its callers' freedom
 def less(a: Any, b: Any) -> Any:
-    """Subtract b from a, of which the compiler may not make another order: z − (top + τ) would lose the digits of τ."""
+    """Subtract b from a, in an order that the compiler has to keep: z − (top + τ) would lose the digits of τ.
+
+    It keeps it only between two of these: what is taken from, or added to, a difference has to be one as well.
+    """
     return a - b
 
 

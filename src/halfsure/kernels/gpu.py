@@ -54,11 +54,9 @@ def ads_backward(z: Tensor, stats: Tensor, grad: Tensor, scale: float) -> Tensor
     return out
 
 
-def probs_forward(z: Tensor) -> tuple[Tensor, None]:
-    """Sparsemax, whose gradient needs nothing else. (n, classes) → (n, classes)."""
-    out = torch.empty_like(z)
+def probs_forward(z: Tensor, out: Tensor) -> None:
+    """Sparsemax, into `out`, whose gradient needs nothing else. (n, classes) → (n, classes)."""
     _run(_probs_forward, z, out)
-    return out, None
 
 
 def probs_backward(probs: Tensor, _: None, grad: Tensor) -> Tensor:

@@ -6,10 +6,10 @@
 `NAMES` lists what `build` understands. Weights are drawn from torch's global generator, which nothing here seeds.
 """
 
-from halfsure.nets.build import NAMES, build
+from halfsure.nets.build import NAMES, build, is_separable
 from halfsure.nets.cnn13 import CNN13
 from halfsure.nets.conv7 import Conv7
-from halfsure.nets.layers import Norm, frozen_statistics, is_separable, kernels_and_rest
+from halfsure.nets.layers import Norm, frozen_statistics, kernels_and_rest
 from halfsure.nets.mlp import MLP
 from halfsure.nets.wrn import WideResNet
 

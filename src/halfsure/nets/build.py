@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 
 from halfsure.nets.cnn13 import CNN13
 from halfsure.nets.conv7 import Conv7
@@ -13,7 +15,7 @@ from halfsure.nets.layers import Norm
 from halfsure.nets.mlp import MLP
 from halfsure.nets.wrn import WideResNet
 
-__all__ = ["NAMES", "build"]
+__all__ = ["NAMES", "build", "is_separable"]
 
 NAMES = {
     "wrn-DEPTH-WIDTH": "wide residual network for images, such as wrn-28-2 or wrn-16-1; DEPTH is 6n + 4",
@@ -110,3 +112,20 @@ def _guess(name: str) -> str | None:
         *difflib.get_close_matches(name, EXAMPLES, 1, cutoff=0.5),
     ]
     return guesses[0] if guesses else None
+
+
+def is_separable(model: nn.Module) -> bool:
+    """Whether a pass is known to give each sample what a pass of its own would.
+
+    So it is for the networks made here, unless they have batch norm that is training, or dropout. Of others nobody
+    knows what they do.
+
+    Examples:
+        >>> from halfsure.nets import build, is_separable
+        >>> [is_separable(build("conv7-16", (8, 8, 1), 10, norm=norm)) for norm in ("none", "group", "batch")]
+        [True, True, False]
+    """
+    return isinstance(model, WideResNet | CNN13 | Conv7 | MLP) and not any(
+        module.training and (isinstance(module, _BatchNorm) or (isinstance(module, _DropoutNd) and module.p > 0))
+        for module in model.modules()
+    )

@@ -7,7 +7,6 @@ from typing import Literal, get_args
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.dropout import _DropoutNd
 
 __all__ = [
     "SLOPE",
@@ -16,7 +15,6 @@ __all__ = [
     "conv",
     "frozen_statistics",
     "he",
-    "is_separable",
     "kernels_and_rest",
     "leaky",
     "norm_layer",
@@ -58,20 +56,6 @@ def frozen_statistics(model: nn.Module) -> Iterator[None]:
     finally:
         for module in tracking:
             module.track_running_stats = True
-
-
-def is_separable(model: nn.Module) -> bool:
-    """Whether a pass gives each sample what a pass of its own would: no batch norm that is training, and no dropout.
-
-    Examples:
-        >>> from halfsure.nets import build, is_separable
-        >>> [is_separable(build("conv7-16", (8, 8, 1), 10, norm=norm)) for norm in ("none", "group", "batch")]
-        [True, True, False]
-    """
-    return not any(
-        module.training and (isinstance(module, _BatchNorm) or (isinstance(module, _DropoutNd) and module.p > 0))
-        for module in model.modules()
-    )
 
 
 def kernels_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
