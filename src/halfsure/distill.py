@@ -86,6 +86,8 @@ def ads_loss(logits: Tensor, r: float = 2.0, reduction: Literal["mean", "sum", "
         tensor([[ 0.0000,  0.0000,  0.0000],
                 [-0.2000,  0.2000,  0.0000]])
     """
+    if r == 2 and reduction == "mean" and kernels.usable(logits) and logits.ndim == 2:
+        return kernels.ads_loss(logits, mean=True)  # the usual case, without asking everything twice
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f'reduction must be "mean", "sum" or "none", got {reduction!r}')
     check_logits(logits)

@@ -256,16 +256,16 @@ def test_labels_that_change_behind_our_back_write_nowhere_else() -> None:
     assert z.grad.isfinite().all()
 
 
-def test_a_hook_that_changes_what_was_saved_is_refused() -> None:
-    def half(tensor: Tensor) -> Tensor:
-        return tensor.half()
-
-    for name, function in functions(6, 5).items():
-        with torch.autograd.graph.saved_tensors_hooks(half, lambda tensor: tensor):
-            loss = function(randn(6, 5).requires_grad_()).sum()
-        with pytest.raises(RuntimeError, match="hook"):
-            loss.backward()
-        assert name in NAMES
+@EACH
+def test_saved_tensors_that_hooks_may_change_belong_to_the_plain_code(name: str) -> None:
+    """A hook may give back another type than it was given; the kernels would read beyond its end."""
+    function, z = functions(6, 5)[name], randn(6, 5)
+    wanted = value_and_gradient(function, z)
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.clone(), lambda tensor: tensor):
+        assert not kernels.usable(z)
+        got = value_and_gradient(function, z)
+    for mine, other in zip(got, wanted, strict=True):
+        torch.testing.assert_close(mine, other)
 
 
 def test_lazily_negated_tensors_are_what_they_say() -> None:

@@ -19,6 +19,13 @@ from torch.autograd import forward_ad
 __all__ = ["ads_loss", "plain_code", "sparsemax", "sparsemax_loss", "usable"]
 
 
+# Names are bound once: in a small batch it is the looking up that costs.
+_KINDS, _TYPES = (Tensor, nn.Parameter), (torch.float32, torch.float64)
+_compiling, _transforming = torch.compiler.is_compiling, torch._C._are_functorch_transforms_active
+_modes, _tracing = torch._C._len_torch_dispatch_stack, torch._C._get_tracing_state
+_hooks = torch._C._autograd._top_saved_tensors_default_hooks
+
+
 class _Choice(threading.local):
     """What a thread has asked for."""
 
@@ -49,18 +56,18 @@ def plain_code() -> Iterator[None]:
 def usable(z: Tensor) -> bool:
     """Whether there is a kernel for these logits, and nothing that has to look inside."""
     return (
-        not _choice.plain
-        and (z.is_cpu or z.is_cuda)
-        and (z.dtype is torch.float32 or z.dtype is torch.float64)
-        and type(z) in (Tensor, nn.Parameter)
-        and not torch.compiler.is_compiling()
-        and not torch._C._are_functorch_transforms_active()
-        and torch._C._len_torch_dispatch_stack() == 0
+        type(z) in _KINDS
+        and z.dtype in _TYPES
+        and not _choice.plain
+        and not _compiling()
+        and not _transforming()
+        and _modes() == 0
         and forward_ad._current_level < 0
-        and torch._C._get_tracing_state() is None
+        and _tracing() is None
+        and _hooks(True) is None  # one may give back other tensors than it was given, and kernels take them on trust
         and z.numel() > 0
         and not z.is_neg()
-        and (z.is_cpu or (_has_triton() and _gpu().fits(z.shape[-1])))
+        and (z.is_cpu or (z.is_cuda and _has_triton() and _gpu().fits(z.shape[-1])))
     )
 
 
@@ -91,12 +98,12 @@ class _Sparsemax(torch.autograd.Function):
         probs = torch.empty_like(z, memory_format=torch.contiguous_format)
         rows = (-1, z.shape[-1])
         ctx.stats = _backend(z).probs_forward(z.reshape(rows).contiguous(), probs.view(rows))
-        _keep(ctx, z, probs)
+        ctx.save_for_backward(z, probs)
         return probs
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        z, probs = _kept(ctx)
+        z, probs = ctx.saved_tensors
         if _needs_plain(grad):
             return _again("sparsemax", grad, z)
         rows = (-1, probs.shape[-1])
@@ -110,12 +117,12 @@ class _SparsemaxLoss(torch.autograd.Function):
         wanted = (target.long() if target.ndim == 1 else target.to(z.dtype)).resolve_neg().contiguous()
         losses: Tensor
         losses, ctx.stats = _backend(z).loss_forward(z.contiguous(), wanted)
-        _keep(ctx, z, wanted)
+        ctx.save_for_backward(z, wanted)
         return losses
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        z, wanted = _kept(ctx)
+        z, wanted = ctx.saved_tensors
         if _needs_plain(grad):
             return _again("sparsemax_loss", grad, z, wanted), None
         return _backend(z).loss_backward(z.contiguous(), wanted, ctx.stats, grad), None
@@ -124,14 +131,14 @@ class _SparsemaxLoss(torch.autograd.Function):
 class _AdsLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor) -> Tensor:
-        _keep(ctx, z)
+        ctx.save_for_backward(z)
         losses: Tensor
         losses, ctx.stats = _backend(z).ads_forward(z.contiguous(), mean=False)
         return losses
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (z,) = _kept(ctx)
+        (z,) = ctx.saved_tensors
         if _needs_plain(grad):
             return _again("ads_loss", grad, z, 2.0, "none")
         gradient: Tensor = _backend(z).ads_backward(z.contiguous(), ctx.stats, grad, 1.0)
@@ -141,39 +148,25 @@ class _AdsLoss(torch.autograd.Function):
 class _AdsMean(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor) -> Tensor:
-        _keep(ctx, z)
+        ctx.save_for_backward(z)
         loss: Tensor
         loss, ctx.stats = _backend(z).ads_forward(z.contiguous(), mean=True)
         return loss
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (z,) = _kept(ctx)
+        (z,) = ctx.saved_tensors
         if _needs_plain(grad):
             return _again("ads_loss", grad, z)
         gradient: Tensor = _backend(z).ads_backward(z.contiguous(), ctx.stats, grad, 1 / len(z))
         return gradient
 
 
-def _keep(ctx: Any, *tensors: Tensor) -> None:
-    """Keep tensors for the backward pass, and what they look like."""
-    ctx.save_for_backward(*tensors)
-    ctx.looks = [(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors]
-
-
-def _kept(ctx: Any) -> tuple[Tensor, ...]:
-    """What was kept, if it came back as it was: kernels take addresses on trust."""
-    tensors: tuple[Tensor, ...] = ctx.saved_tensors
-    if [(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors] != ctx.looks:
-        raise RuntimeError("a saved-tensor hook gave back a tensor of another shape, type or device than it was given")
-    return tensors
-
-
 def _needs_plain(grad: Tensor) -> bool:
     """Whether this gradient is to be differentiated again, or comes from something that has to look inside."""
     return (
         torch.is_grad_enabled()
-        or torch.compiler.is_compiling()
+        or _compiling()
         or type(grad) is not Tensor
         or not torch._C._has_storage(grad)
         or grad.is_neg()
