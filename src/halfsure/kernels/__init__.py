@@ -85,7 +85,7 @@ def sparsemax_loss(z: Tensor, target: Tensor) -> Tensor:
 
 def ads_loss(z: Tensor, *, mean: bool) -> Tensor:
     """The ADS loss for r = 2, of each sample or their mean. (n, classes) → (n,) or scalar."""
-    loss: Tensor = (_AdsMean if mean else _AdsLoss).apply(z)  # type: ignore[no-untyped-call]
+    loss: Tensor = (_AdsMean if mean else _AdsLoss).apply(z)
     return loss
 
 
@@ -128,38 +128,28 @@ class _SparsemaxLoss(torch.autograd.Function):
         return _backend(z).loss_backward(z.contiguous(), wanted, ctx.stats, grad), None
 
 
-class _AdsLoss(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, z: Tensor) -> Tensor:
-        ctx.save_for_backward(z)
-        losses: Tensor
-        losses, ctx.stats = _backend(z).ads_forward(z.contiguous(), mean=False)
-        return losses
+def _ads_function(mean: bool) -> type[torch.autograd.Function]:
+    class Ads(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, z: Tensor) -> Tensor:
+            ctx.save_for_backward(z)
+            loss: Tensor
+            loss, ctx.stats = _backend(z).ads_forward(z.contiguous(), mean=mean)
+            return loss
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (z,) = ctx.saved_tensors
-        if _needs_plain(grad):
-            return _again("ads_loss", grad, z, 2.0, "none")
-        gradient: Tensor = _backend(z).ads_backward(z.contiguous(), ctx.stats, grad, 1.0)
-        return gradient
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            (z,) = ctx.saved_tensors
+            if _needs_plain(grad):
+                return _again("ads_loss", grad, z, 2.0, "mean" if mean else "none")
+            scale = 1 / len(z) if mean else 1.0
+            gradient: Tensor = _backend(z).ads_backward(z.contiguous(), ctx.stats, grad, scale)
+            return gradient
+
+    return Ads
 
 
-class _AdsMean(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, z: Tensor) -> Tensor:
-        ctx.save_for_backward(z)
-        loss: Tensor
-        loss, ctx.stats = _backend(z).ads_forward(z.contiguous(), mean=True)
-        return loss
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (z,) = ctx.saved_tensors
-        if _needs_plain(grad):
-            return _again("ads_loss", grad, z)
-        gradient: Tensor = _backend(z).ads_backward(z.contiguous(), ctx.stats, grad, 1 / len(z))
-        return gradient
+_AdsLoss, _AdsMean = _ads_function(mean=False), _ads_function(mean=True)
 
 
 def _needs_plain(grad: Tensor) -> bool:
