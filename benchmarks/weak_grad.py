@@ -12,7 +12,8 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,39 +27,17 @@ RESULTS = Path(__file__).parent.parent / "results" / "weak_grad.jsonl"
 METHODS = ("fixmatch", "fixmatch-ads")
 
 
-def digits() -> Iterator[dict[str, Any]]:
-    """Without norm layers both are the same mathematics; with batch norm they are not."""
-    for seed in range(5):
-        for norm in ("none", "batch"):
-            for method in METHODS:
-                for weak_grad in (True, False):
-                    yield {
-                        "source": "digits",
-                        "method": method,
-                        "labels": 40,
-                        "seed": seed,
-                        "norm": norm,
-                        "weak_grad": weak_grad,
-                    }
+def jobs(source: str, seeds: int, norms: Sequence[str], **more: Any) -> Iterator[dict[str, Any]]:
+    """Every method with and without: without norm layers the same mathematics, with batch norm another."""
+    for seed, norm, method, weak_grad in product(range(seeds), norms, METHODS, (True, False)):
+        found = {"source": source, "method": method, "labels": 40, "seed": seed, "norm": norm, "weak_grad": weak_grad}
+        yield found | more
 
 
-def mnist() -> Iterator[dict[str, Any]]:
-    """The preset has no norm layers."""
-    for seed in range(3):
-        for method in METHODS:
-            for weak_grad in (True, False):
-                yield {
-                    "source": "mnist",
-                    "method": method,
-                    "labels": 40,
-                    "seed": seed,
-                    "steps": 1000,
-                    "norm": "none",
-                    "weak_grad": weak_grad,
-                }
-
-
-TASKS = {"digits": digits, "mnist": mnist}
+TASKS: dict[str, Callable[[], Iterator[dict[str, Any]]]] = {
+    "digits": lambda: jobs("digits", 5, ("none", "batch")),
+    "mnist": lambda: jobs("mnist", 3, ("none",), steps=1000),
+}
 
 
 def done() -> list[dict[str, Any]]:

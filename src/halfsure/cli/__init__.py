@@ -100,7 +100,7 @@ def _carry_out(arguments: list[str], console: Console, errors: Console) -> int:
     except BrokenError as error:
         _say(errors, error)
         return 1
-    except BrokenPipeError:
+    except BrokenPipeError:  # an OSError too, but nothing to tell a person of
         raise
     except (DataError, RunError, OSError) as error:
         _say(errors, error)
