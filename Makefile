@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all faults lint format docs bench bench-quick build clean
+.PHONY: help demo test test-all faults fuzz lint format docs bench bench-quick build clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -30,8 +30,11 @@ test: lint  ## lint, check types, run every test
 test-all: lint  ## the tests, and those that fetch more than 20 MB
 	$(PY) -m pytest --numprocesses 2 --quiet
 
-faults: $(READY)  ## kill runs at random moments, resume them, and compare every bit
-	$(PY) -m tests.faults.kills
+faults: $(READY)  ## have 300 accidents happen to runs, resume them, compare every bit; a table, under 20 minutes
+	$(PY) -m tests.faults
+
+fuzz: $(READY)  ## give every reader, and the command line, 100,000 random and damaged inputs
+	$(PY) -m tests.fuzz
 
 lint: $(READY)  ## check style and types
 	$(VENV)/bin/ruff check .

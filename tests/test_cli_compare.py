@@ -20,8 +20,6 @@ from halfsure.engine.training import Training
 from halfsure.metrics import paired_difference
 from tests.engine.helpers import known, lines, rows
 
-pytestmark = pytest.mark.filterwarnings("ignore::halfsure.engine.CollapseWarning")
-
 SMALL = ["--net", "mlp-8", "--steps", "6", "--evaluations", "2", "--unlabeled-batch", "16", "--no-tensorboard"]
 TWO = ["--methods", "supervised,fixmatch-ads", "--seeds", "2", "--jobs", "1", *SMALL]
 

@@ -13,7 +13,6 @@ from PIL import Image
 from rich.console import Console
 
 import halfsure
-from halfsure import cli
 from halfsure.cli import main
 from halfsure.engine import Folder, load
 from halfsure.engine.folder import read_state
@@ -406,11 +405,11 @@ def test_the_live_display_in_a_terminal(
 ) -> None:
     screen = io.StringIO()
 
-    def console(*, stderr: bool = False, quiet: bool = False) -> Console:
+    def console(*, stderr: bool = False, **more: Any) -> Console:
         file = sys.stderr if stderr else screen
-        return Console(file=file, force_terminal=not stderr, quiet=quiet, width=100)
+        return Console(file=file, force_terminal=not stderr, width=100, **more)
 
-    monkeypatch.setattr(cli, "Console", console)
+    monkeypatch.setattr("halfsure.cli.terminal.Console", console)
     monkeypatch.setattr("halfsure.engine.progress.SECONDS", {True: 0.0, False: 30.0})
     assert main(["train", "digits", "--out", "run", *SMALL]) == 0
     assert "6/6" in screen.getvalue()

@@ -282,6 +282,7 @@ def test_a_table_model_takes_tables_only(tmp_path: Path, trained: Any) -> None:
     "damage",
     [
         {"columns": 3},
+        {"columns": []},
         {"columns": [{"name": "age"}]},
         {"columns": [{"name": 3, "kind": "number", "text": None, "categories": []}]},
         {"columns": [{"name": "age", "kind": "number", "text": None, "categories": [], "scale": 0}]},

@@ -178,7 +178,7 @@ def test_cifar10_in_both_versions(tmp_path: Path, version: str) -> None:
     assert data_set.test is not None
     np.testing.assert_array_equal(data_set.test.images, images[5])
     next(folder.glob("data_batch_3*")).unlink()
-    with pytest.raises(DataError, match=r"data_batch_3.* is missing"):
+    with pytest.raises(DataError, match=r"there is no file .*data_batch_3"):
         official.read("cifar10", tmp_path)
 
 
@@ -281,7 +281,7 @@ def test_real_names_of_cifar100_and_stl10() -> None:
 
 def test_real_stl10_lacks_its_train_part() -> None:
     needs("stl10_binary")
-    with pytest.raises(DataError, match=r"train_X.bin is missing"):
+    with pytest.raises(DataError, match=r"there is no file .*train_X.bin"):
         official.read("stl10", SHARED)
 
 

@@ -112,6 +112,16 @@ def test_more_than_fits_into_memory_is_mapped(tmp_path: Path, monkeypatch: pytes
         decode(paths)
 
 
+def test_a_file_that_another_process_has_mapped_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images_module, "IN_MEMORY", 100)
+    file = tmp_path / "cache" / "images.npy"
+    first = decode([picture(tmp_path / f"{i}.png", (1, 1, 1)) for i in range(3)], mapped=file).images
+    second = decode([picture(tmp_path / f"{i}.png", (2, 2, 2)) for i in range(5)], mapped=file).images
+    assert (first == 1).all()
+    assert (second == 2).all()
+    assert [path.name for path in file.parent.iterdir()] == ["images.npy"]
+
+
 def test_a_folder_larger_than_memory_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images_module, "IN_MEMORY", 100)
     monkeypatch.setenv("HALFSURE_DATA", str(tmp_path / "cache"))
@@ -472,7 +482,7 @@ def test_bad_tables_are_refused(tmp_path: Path) -> None:
     for content in (b"", b"\xff\xfe\x00", b"PAR1 no"):
         for name in ("bad.csv", "bad.parquet"):
             (tmp_path / name).write_bytes(content)
-            with pytest.raises(DataError, match=r"cannot be read as a table|no column 'label'"):
+            with pytest.raises(DataError, match=r"cannot be read as a table|no column 'label'|holds NUL"):
                 read_table(tmp_path / name, "label")
 
 

@@ -154,7 +154,7 @@ def test_labels_that_nobody_knows_are_not_scored_but_everything_else_is() -> Non
 def test_without_unlabeled_samples_there_is_no_such_part() -> None:
     data = known(rows())
     line = start(data.with_labels(np.arange(60)), tiny(method="supervised", steps=2)).metrics[-1]
-    assert set(line) == {"step", "seconds", "train", "test"}
+    assert set(line) == {"step", "seconds", "train", "test", "dead", "constant"}
 
 
 @quiet

@@ -22,8 +22,6 @@ from halfsure.engine.many import Job, Outcome, run_many
 from halfsure.engine.training import Training
 from tests.engine.helpers import differences, lines, rows, tiny
 
-pytestmark = pytest.mark.filterwarnings("ignore::halfsure.engine.CollapseWarning")
-
 
 def jobs(out: Path, count: int = 3, **changes: Any) -> list[Job]:
     return [Job(out / f"run{seed}", tiny(seed=seed, **changes), rows()) for seed in range(count)]

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 
 from halfsure.data import Data
@@ -19,8 +21,6 @@ from halfsure.engine import Config, RunError, StoppedError, load, start
 from halfsure.engine.folder import read_state
 from halfsure.engine.training import Training
 from tests.engine.helpers import differences, images, lines, rows, tiny
-
-pytestmark = pytest.mark.filterwarnings("ignore::halfsure.engine.CollapseWarning")
 
 BN = {"net": "cnn13-4", "norm": "batch"}
 CASES: dict[str, tuple[Callable[[], Data], dict[str, Any]]] = {
@@ -245,6 +245,42 @@ def test_what_has_no_influence_may_change_from_call_to_call(tmp_path: Path, stop
     stop_at(None)
     start(rows(), config(save_minutes=3.0, threads=1), out=tmp_path / "stopped")
     same(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_another_number_of_threads_is_remarked_upon(tmp_path: Path, stop_at: Callable[..., list[int]]) -> None:
+    stop_at(3)
+    with pytest.raises(StoppedError):
+        start(rows(), tiny(threads=1), out=tmp_path)
+    stop_at(None)
+    shown = StringIO()
+    start(rows(), tiny(threads=2), out=tmp_path, console=Console(file=shown, width=200))
+    assert "begun on 1 threads of torch, now 2: the bits may differ" in shown.getvalue()
+
+
+def test_settings_that_changed_in_config_json_are_noticed(tmp_path: Path, stop_at: Callable[..., list[int]]) -> None:
+    stop_at(3)
+    with pytest.raises(StoppedError):
+        start(rows(), tiny(), out=tmp_path)
+    stop_at(None)
+    file = tmp_path / "config.json"
+    content = json.loads(file.read_text())
+    content["config"]["lr"] = 0.5
+    file.write_text(json.dumps(content))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(RunError, match=r"config\.json is not what the run was begun with: lr is 0\.5, was 0\.01"):
+        start(rows(), tiny(lr=0.5), out=tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_is_ignored_stays_so(number: int, tmp_path: Path, stop_at: Callable[..., list[int]]) -> None:
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        stop_at(3, number)
+        assert start(rows(), tiny(), out=tmp_path).finished
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills by SIGKILL")

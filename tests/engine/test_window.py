@@ -19,8 +19,6 @@ from halfsure.engine.window import TERMS, Window
 from tests.engine.helpers import differences, lines, rows, tiny
 from tests.engine.test_training import Poisoned, make_training, network
 
-pytestmark = pytest.mark.filterwarnings("ignore::halfsure.engine.CollapseWarning")
-
 
 def look_every(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a device that a look would stop."""

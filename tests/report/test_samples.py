@@ -20,8 +20,6 @@ from halfsure.report.samples import choose_ambiguous, choose_mistakes
 from tests.engine.helpers import images, known, rows, tiny
 from tests.report.helpers import made_up_run, read_page
 
-pytestmark = pytest.mark.filterwarnings("ignore::halfsure.engine.CollapseWarning")
-
 
 def digits(seed: int = 0) -> Data:
     return open_data("digits", DataConfig(labels=40, val=100), seed)

@@ -102,7 +102,8 @@ def test_baselines_may_be_given_and_come_after_those_of_the_comparison(tmp_path:
         ('{"format": 1, "methods": [1]}', "does not list its methods and seeds"),
         ('{"format": 1, "seeds": "12"}', "does not list its methods and seeds"),
         ('{"format": 1, "baselines": [1]}', "baselines are errors by seed"),
-        ('{"format": 1, "baselines": {"a": {"0": NaN}}}', "must be a finite number"),
+        ('{"format": 1, "baselines": {"a": {"0": NaN}}}', "not valid JSON"),
+        ('{"format": 1, "baselines": {"a": {"0": 1e999}}}', "must be a finite number"),
     ],
 )
 def test_a_broken_comparison_is_refused(content: str, message: str, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from halfsure._checks import check_number
 from halfsure.algorithms.prior import Prior
 from halfsure.distill import MinEntropy, NegativeSampling, PseudoLabel, Strategy, Target
-from halfsure.simplex import SOFTMAX, Map, get_map, widen
+from halfsure.simplex import SOFTMAX, Map, get_map, map_loss, widen
 from halfsure.views._draws import DIRECTION, base_key, bits, normal
 
 __all__ = ["Algorithm", "Batch", "Draws", "Losses", "ViewName"]
@@ -118,7 +118,8 @@ class Algorithm(nn.Module):
 
     def supervised(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The map's own loss, weighted by class. (n, classes), class indices or probabilities → (n,)."""
-        losses = self.map.loss(logits, targets)
+        # Soft targets are the algorithm's own: one that is lost becomes a lost loss, which is named with its step.
+        losses = self.map.loss(logits, targets) if targets.ndim == 1 else map_loss(self.map, logits, targets)
         if self.class_weight is None:
             return losses
         if len(self.class_weight) != logits.shape[-1]:
@@ -166,7 +167,11 @@ class TargetedAlgorithm(Algorithm):
         """The targets the strategy makes. (m, classes) → Target."""
         if self.prior is None:
             return self.strategy.target(logits)
-        return self.strategy.guess(self.prior.scale(self.map(logits)))
+        return self.guess(self.prior.scale(self.map(logits)))
+
+    def guess(self, probs: Tensor) -> Target:
+        """What the strategy makes of predictions, taken on trust: NaN stays NaN. (m, classes) → Target."""
+        return self.strategy._guess(probs.detach())
 
 
 def forward(model: nn.Module, *inputs: Tensor) -> tuple[Tensor, ...]:

@@ -53,7 +53,7 @@ class FixMatch(TargetedAlgorithm):
         """One pass over everything, or one over the weak views and one over the rest."""
         logits, weak, strong = self._logits(model, batch)
         probs = self.map(weak.detach())
-        target = self.strategy.target(weak) if self.prior is None else self.strategy.guess(self.prior(probs))
+        target = self.strategy.target(weak) if self.prior is None else self.guess(self.prior(probs))
         distillation, acted = self.distil(weak)
         return Losses(
             supervised=self.supervised(logits, batch.labels),

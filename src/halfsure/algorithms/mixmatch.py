@@ -57,7 +57,7 @@ class MixMatch(TargetedAlgorithm):
         with frozen_statistics(model), torch.set_grad_enabled(len(self.added) > 0 and torch.is_grad_enabled()):
             views = widen(model(torch.cat(batch.unlabeled))).unflatten(0, (self.copies, -1))
         mean = self.map(views.detach()).mean(0)
-        target = self.strategy.guess(mean if self.prior is None else self.prior(mean))
+        target = self.guess(mean if self.prior is None else self.prior(mean))
         distilled = [self.distil(logits) for logits in views]
 
         targets = torch.cat([F.one_hot(batch.labels, mean.shape[-1]).to(mean), *[target.probs] * self.copies])

@@ -3,16 +3,21 @@
 import difflib
 import os
 import shlex
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
+from types import FrameType
 from typing import Any, Protocol
 
 from rich.console import Console
 
 from halfsure.cli.process import prepare_process
+from halfsure.cli.terminal import screen
 from halfsure.cli.version import Version
 
 __all__ = ["COMMANDS", "main"]
@@ -65,27 +70,59 @@ class Command(Protocol):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command: 0 done, 1 done with a bad answer or broken off, 2 refused, 128 + signal stopped by one."""
-    console, errors = Console(), Console(stderr=True)
+    console, errors = screen(), screen(stderr=True)
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
         arguments = _known(arguments, console, errors)
         if arguments == ["version"]:
             return Version().run(console)
-        prepare_process()
-        return _carry_out(arguments, console, errors)
+        with _heeded() as stop_if_asked:
+            prepare_process()
+            return _carry_out(arguments, console, errors, stop_if_asked)
     except BrokenPipeError:  # whoever read the output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + 13
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         _say(errors, "stopped; what was saved so far is kept, and the same command goes on from there")
-        return 130
+        return 128 + (stopped.args[0] if stopped.args else signal.SIGINT)
 
 
-def _carry_out(arguments: list[str], console: Console, errors: Console) -> int:
+@contextmanager
+def _heeded() -> Iterator[Callable[[], None]]:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, in a sentence; one that is ignored stays so.
+
+    → what stops now if that was asked for before: where modules are loaded an exception can get lost.
+    """
+    asked: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
+        raise KeyboardInterrupt(number)
+
+    def now() -> None:
+        if asked:
+            raise KeyboardInterrupt(asked[0])
+
+    known = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    main_thread = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in known if main_thread}
+    heeded = {number: handler for number, handler in before.items() if handler in usual}
+    for number in heeded:
+        signal.signal(number, stop)
+    try:
+        yield now
+    finally:
+        for number, handler in heeded.items():
+            signal.signal(number, handler)
+
+
+def _carry_out(arguments: list[str], console: Console, errors: Console, stop_if_asked: Callable[[], None]) -> int:
     """Read a command and run it; what it refuses becomes a sentence and an exit code."""
     # The overview and the version need none of this, and do not wait for torch.
     from halfsure.data import DataError  # noqa: PLC0415
     from halfsure.engine import BrokenError, RunError, StoppedError  # noqa: PLC0415
+    from halfsure.engine.ranks import ToldError  # noqa: PLC0415
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
         errors.print(f"warning: {message}", style="yellow", soft_wrap=True, markup=False)
@@ -93,22 +130,33 @@ def _carry_out(arguments: list[str], console: Console, errors: Console) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = show
-            return _parse(arguments).run(console)
+            stop_if_asked()
+            command = _parse(arguments)
+            stop_if_asked()
+            return command.run(console)
     except StoppedError as stopped:
         _say(errors, stopped)
         return 128 + stopped.signal
-    except BrokenError as error:
-        _say(errors, error)
-        return 1
     except BrokenPipeError:  # an OSError too, but nothing to tell a person of
         raise
-    except (DataError, RunError, OSError) as error:
-        _say(errors, error)
-        return 2
+    except (DataError, RunError, OSError, MemoryError) as error:
+        if not isinstance(error, ToldError):
+            _say(errors, _in_words(error))
+        return 1 if isinstance(error, BrokenError | MemoryError) else 2
+
+
+def _in_words(error: Exception) -> str:
+    """What went wrong; of what the system says, the file and the words without their number."""
+    if isinstance(error, MemoryError):
+        return "there is too little memory for this; what was saved so far is kept"
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    return error.strerror if error.filename is None else f"{os.fsdecode(error.filename)}: {error.strerror}"
 
 
 def _say(errors: Console, text: object) -> None:
-    errors.print(f"halfsure: {text}", soft_wrap=True, highlight=False, markup=False)
+    with suppress(OSError):  # a terminal that was closed hears nothing
+        errors.print(f"halfsure: {text}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _overview() -> str:

@@ -1,6 +1,5 @@
 """`halfsure compare`."""
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -12,17 +11,20 @@ import torch
 from rich.console import Console
 from tyro.conf import Fixed, Positional, Suppress, arg
 
+from halfsure.cli.terminal import print_json, screen
 from halfsure.cli.using import grid
 from halfsure.data import Data, DataError
 from halfsure.engine import Config, DataConfig, preset
 from halfsure.engine.baselines import SETTINGS
-from halfsure.engine.classes import class_settings
+from halfsure.engine.classes import class_settings, listed
 from halfsure.engine.comparison import FILE, PARTS, Plan, scored_part, summary
 from halfsure.engine.entry import lasting, make_network, open_seeds, refuse_foreign
 from halfsure.engine.many import run_many
 from halfsure.methods import parse
 
 __all__ = ["Compare", "carry_out", "show"]
+
+MOST_SEEDS = 10_000
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def carry_out(
     plan: Plan, console: Console, *, workers: int | None, baselines: bool, as_json: bool, note: str = ""
 ) -> int:
     """Do a comparison, show it and write its report; 1 if a run failed."""
-    progress = Console(stderr=True) if as_json else console
+    progress = screen(stderr=True) if as_json else console
     errors = plan.claim(baselines)
     data, config = next(iter(plan.data.values())), next(iter(plan.configs.values()))
     counts = f"{len(data.train):,} samples, {len(data.labeled):,} of them labeled, {len(data.classes)} classes"
@@ -124,11 +126,11 @@ def carry_out(
     if any(outcome.finished for outcome in outcomes):
         result["report"] = str(_report(plan.out, any(outcome.seconds for outcome in outcomes)))
     if as_json:
-        console.print_json(json.dumps(result))
+        print_json(console, result)
     else:
         show(result, console, note)
     for name, error in result["failed"].items():
-        _say(Console(stderr=True), f"halfsure: {name} failed: {error}")
+        _say(screen(stderr=True), f"halfsure: {name} failed: {error}")
     return int(bool(result["failed"]))
 
 
@@ -159,8 +161,10 @@ def show(result: dict[str, Any], console: Console, note: str = "") -> None:
     if result["baselines"]:
         _say(console, f"{' and '.join(result['baselines'])}: {SETTINGS}.")
     for name, row in result["methods"].items():
-        for seed, dead in row["dead"].items():
-            _say(console, f"* {name}, seed {seed}, hardly predicts {', '.join(dead)}: its error is no result", "yellow")
+        alike = {seed: f"predicts {only} for every sample" for seed, only in row["constant"].items()}
+        given_up = {seed: f"hardly predicts {listed(dead)}" for seed, dead in row["dead"].items()}
+        for seed, what in (given_up | alike).items():
+            _say(console, f"* {name}, seed {seed}, {what}: its error is no result", "yellow")
     if note:
         _say(console, note)
     if "report" in result:
@@ -171,7 +175,8 @@ def _cells(row: dict[str, Any], seeds: list[int]) -> list[str]:
     def percent(value: float | None, form: str = ".1f") -> str:
         return "–" if value is None else f"{100 * value:{form}}"
 
-    each = " ".join(percent(row["by_seed"].get(str(s))) + "*" * (str(s) in row.get("dead", {})) for s in seeds)
+    marked = row.get("dead", {}) | row.get("constant", {})
+    each = " ".join(percent(row["by_seed"].get(str(s))) + "*" * (str(s) in marked) for s in seeds)
     spread = percent(row["mean"], ".2f") + ("" if row["sd"] is None else f" ± {percent(row['sd'], '.2f')}")
     gap = row["difference"]
     against = "" if gap is None else percent(gap["mean"], "+.2f")
@@ -198,8 +203,10 @@ def _seeds(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
         raise DataError(f"--seeds is a number such as 5 or a list such as 0,1,5, got {text!r}")
+    if len(parts) > MOST_SEEDS or any(len(part) > 18 for part in parts) or (len(parts) == 1 and int(text) > MOST_SEEDS):
+        raise DataError(f"--seeds are {MOST_SEEDS:,} at most, each of 18 digits at most, got {text!r:.40}")
     seeds = [int(part) for part in parts] if len(parts) > 1 else list(range(int(text)))
-    if not seeds or len(set(seeds)) < len(seeds) or len(seeds) > 10_000:
+    if not seeds or len(set(seeds)) < len(seeds):
         raise DataError(f"--seeds must name one seed or more, each once, got {text!r}")
     return seeds
 

@@ -1,6 +1,5 @@
 """`halfsure data list | get | info | check`."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from rich.table import Table
 from tyro.conf import Positional, subcommand
 
+from halfsure.cli.terminal import print_json
 from halfsure.data import official
 from halfsure.data.dataset import DataError
 
@@ -29,7 +29,7 @@ class DataList:
         """Print a row a set."""
         here = {name: _is_here(name, self.root) for name in official.SOURCES}
         if self.json:
-            console.print_json(json.dumps([official.info(name) | {"here": here[name]} for name in official.SOURCES]))
+            print_json(console, [official.info(name) | {"here": here[name]} for name in official.SOURCES])
             return 0
         table = Table("set", "shape", "classes", "train", "test", "here", box=None, header_style="bold")
         for name, source in official.SOURCES.items():
@@ -81,12 +81,12 @@ class DataInfo:
         """Print a line a fact."""
         facts = official.info(self.name)
         if self.json:
-            console.print_json(json.dumps(facts))
+            print_json(console, facts)
             return 0
         for key, value in facts.items():
             if value:
                 text = ", ".join(map(str, value)) if isinstance(value, list) else value
-                console.print(f"[bold]{key:<10}[/bold] {text}", soft_wrap=True, highlight=False)
+                console.print(f"[bold]{key:<10}[/bold] {text}", soft_wrap=True, highlight=False, markup=True)
         return 0
 
 
@@ -105,7 +105,7 @@ class DataCheck:
         """Print a line a file; 1 if any is missing or differs."""
         files = official.check(self.name, self.root)
         if self.json:
-            console.print_json(json.dumps(dict(files)))
+            print_json(console, dict(files))
         else:
             for file, status in files:
                 console.print(f"{status:<8} {file}", soft_wrap=True, highlight=False)

@@ -1,6 +1,5 @@
 """`halfsure evaluate`."""
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from rich.console import Console
 from torch import Tensor
 from tyro.conf import Positional, arg
 
+from halfsure.cli.terminal import print_json, screen
 from halfsure.cli.using import Reading, grid, logits_of, open_both, printable
 from halfsure.data import DataError
 from halfsure.data.new import New
@@ -53,13 +53,13 @@ class Evaluate:
         found = {"model": str(self.model), "data": self.data, "temperature": heat}
         found |= report(run, logits_of(run, new) / heat, labels)
         if _is_training_data(run, self.data):
-            Console(stderr=True).print(
+            screen(stderr=True).print(
                 "warning: the model was trained on these data: its error on them says little about new ones",
                 style="yellow",
                 soft_wrap=True,
             )
         if self.json:
-            console.print_json(json.dumps(found))
+            print_json(console, found)
         else:
             _show(console, run, found)
         return 0

@@ -1,11 +1,11 @@
 """`halfsure methods`."""
 
-import json
 from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
 
+from halfsure.cli.terminal import print_json
 from halfsure.methods import ALGORITHMS, STRATEGIES, catalogue
 
 __all__ = ["Methods"]
@@ -27,9 +27,9 @@ class Methods:
                 "algorithms": {name: row.about for name, row in ALGORITHMS.items()},
                 "strategies": {name: row.about for name, row in STRATEGIES.items()},
             }
-            console.print_json(json.dumps(parts | {"methods": accepted, "refused": refused}))
+            print_json(console, parts | {"methods": accepted, "refused": refused})
             return 0
-        console.print("A method is [bold]algorithm\\[@map]\\[-strategy]\\[+strategy]…[/bold], such as fixmatch-ads.")
+        console.print("A method is algorithm[@map][-strategy][+strategy]…, such as fixmatch-ads.", highlight=False)
         console.print(
             "- puts a strategy in the place of the one built in, + adds it as a loss on unlabeled predictions."
         )
@@ -41,10 +41,10 @@ class Methods:
                 table.add_row(name, row.about + (f" (built in: {built_in})" if built_in else ""))
             console.print(table)
             console.print()
-        console.print("[bold]methods[/bold]")
+        console.print("methods", style="bold")
         for algorithm in ALGORITHMS:
             console.print("  ".join(name for name in accepted if name.startswith(algorithm)), highlight=False)
-        console.print("\n[bold]refused[/bold]")
+        console.print("\nrefused", style="bold")
         for name, why in refused.items():
             algorithm = name.split("-")[0]
             if ALGORITHMS[algorithm].built_in:

@@ -1,5 +1,6 @@
 """How a command's options are read: frozen dataclasses → help, and the words of a command line → one of them."""
 
+import re
 import types
 from collections.abc import Sequence
 from functools import reduce
@@ -10,7 +11,9 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, OmitSubcommandPrefixes
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
+from halfsure._shown import harmless
 from halfsure.cli.groups import add_groups
+from halfsure.data import DataError
 
 __all__ = ["read_options"]
 
@@ -18,12 +21,20 @@ Command = TypeVar("Command")
 REGISTRY = ConstructorRegistry()
 add_groups(REGISTRY)
 NOTHING = "none"
+OTHERWISE = {
+    "--epochs": "the length of a run is --steps, or a time such as --time 5m",
+    "--batch-size": "the batches are --batch (labeled) and --unlabeled-batch",
+    "--learning-rate": "the learning rate is --lr",
+}
+"""What people may look for under another name, too far from ours to be guessed."""
+CONTROL = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def read_options(
     command: type[Command], arguments: Sequence[str], name: str, default: Command | None = None
 ) -> Command:
     """Read a command's options; what is not given is as in `default`. Wrong words end in usage and exit code 2."""
+    _refuse(arguments, name)
     # A preset may turn a flag on or off: the commands that have one need both forms of every flag.
     pairs = () if name in ("train", "compare") else (FlagCreatePairsOff,)
     given: dict[str, Any] = {} if default is None else {"default": default}
@@ -36,6 +47,16 @@ def read_options(
         **given,
     )
     return found
+
+
+def _refuse(arguments: Sequence[str], name: str) -> None:
+    """Refuse words that a terminal would take for orders, and options that have another name here."""
+    for word in arguments:
+        if CONTROL.search(word):
+            raise DataError(f"{harmless(word)} holds a control character; rename the file, or leave it away")
+        option = word.partition("=")[0]
+        if name in ("train", "compare") and option in OTHERWISE:
+            raise DataError(f"there is no {option}; {OTHERWISE[option]}. See halfsure {name} --help")
 
 
 @REGISTRY.primitive_rule

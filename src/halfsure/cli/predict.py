@@ -1,6 +1,5 @@
 """`halfsure predict`."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from rich.console import Console
 from torch import Tensor
 from tyro.conf import Positional, arg
 
+from halfsure.cli.terminal import print_json
 from halfsure.cli.using import (
     Columns,
     Reading,
@@ -78,7 +78,7 @@ class Predict:
         if self.out is not None:
             write_rows(self.out, found)
         if self.json:
-            console.print_json(json.dumps(self._summary(run, found)))
+            print_json(console, self._summary(run, found))
         else:
             self._show(console, found)
         return 0

@@ -1,6 +1,5 @@
 """`halfsure train` and `halfsure resume`."""
 
-import json
 import os
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -14,10 +13,11 @@ from rich.console import Console
 from tyro.conf import Positional, arg
 
 from halfsure._checks import check_count
+from halfsure.cli.terminal import print_json, screen
 from halfsure.data import Data, DataError
 from halfsure.data.official import SOURCES
 from halfsure.engine import EXPECTED, PRESETS, Config, DataConfig, Run, open_data, preset, start
-from halfsure.engine.assess import assess
+from halfsure.engine.assess import assess, outcome
 from halfsure.engine.auto import AUTO, Choice, choose
 from halfsure.engine.classes import class_settings
 from halfsure.engine.entry import default_folder, lasting, make_network, recorded, refuse_foreign
@@ -163,7 +163,11 @@ class Resume:
     def run(self, console: Console) -> int:
         """Train on, and say where the result is."""
         shown = _shown(console, self.json)
-        was = recorded(self.run_folder)
+
+        def told(source: str) -> None:  # the folder may come from somebody else, and names what is read
+            shown.print(f"opening {source}", highlight=False, soft_wrap=True)
+
+        was = recorded(self.run_folder, told)
         run = was.go_on(shown)
         _finish(run, was.data, was.folds, shown, self)
         _print_json(run, console, self.json)
@@ -197,26 +201,26 @@ def _finish(run: Run, data: Data, folds: int, console: Console, options: Train |
 def _shown(console: Console, as_json: bool) -> Console:
     """Where progress and notes go."""
     if not _first():
-        return Console(quiet=True)
-    return Console(stderr=True) if as_json else console
+        return screen(quiet=True)
+    return screen(stderr=True) if as_json else console
 
 
 def _print_json(run: Run, console: Console, wanted: bool) -> None:
     """What a script wants to know of a run."""
     if not wanted or not _first() or run.path is None:
         return
-    trust, report = run.path / "trust.json", run.path / "report.html"
-    checked = json.loads(trust.read_text(encoding="utf-8")) if trust.is_file() else None
+    report, checked = run.path / "report.html", outcome(run.path)
     found = {
         "run": str(run.path),
         "method": run.config["config"]["method"],
         "steps": run.config["config"]["steps"],
         "test_error": run.readings(),
         "dead": run.metrics[-1].get("dead", []) if run.metrics else [],
-        "check": checked and {name: checked[name] for name in ("folds", "labels", "accuracy", "interval")},
+        "constant": run.metrics[-1].get("constant") if run.metrics else None,
+        "check": checked,
         "report": str(report) if report.is_file() else None,
     }
-    console.print_json(json.dumps(found))
+    print_json(console, found)
 
 
 def _first() -> bool:

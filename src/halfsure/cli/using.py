@@ -14,9 +14,11 @@ from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
+from halfsure._shown import harmless
 from halfsure.data import DataError
 from halfsure.data.new import New, read
 from halfsure.engine import Run, RunError, load
+from halfsure.engine.run import logits_of as any_logits
 
 __all__ = ["Columns", "Reading", "check_output", "escaped", "grid", "logits_of", "open_both", "printable", "write_rows"]
 
@@ -47,7 +49,8 @@ def open_both(model: Path, data: str, how: Reading, *, test: bool = False) -> tu
 def logits_of(run: Run, new: New) -> Tensor:
     """The model's logits of new samples, all of them finite. → (n, classes)."""
     size = prod(run.preprocessing.shape)
-    logits = run.logits(new.samples, batch=max(1, min(500, VALUES_A_PASS // size)))
+    batch = max(1, min(500, VALUES_A_PASS // size))
+    logits = any_logits(run.model, new.samples, run.preprocessing, batch=batch)
     if not bool(logits.isfinite().all()):
         row = int((~logits.isfinite().all(-1)).nonzero()[0])
         raise RunError(
@@ -74,6 +77,7 @@ def write_rows(file: Path, columns: Columns) -> None:
     """Write columns of equal length as a CSV or Parquet file, whole or not at all."""
     part = file.with_name(f"{file.name}.part")
     try:
+        part.unlink(missing_ok=True)  # a link that leads elsewhere would be written through
         (_write_parquet if file.suffix.lower() == ".parquet" else _write_csv)(part, columns)
         with open(part, "rb") as written:
             os.fsync(written.fileno())
@@ -85,7 +89,7 @@ def write_rows(file: Path, columns: Columns) -> None:
 
 
 def _write_csv(part: Path, columns: Columns) -> None:
-    with open(part, "w", newline="", encoding="utf-8") as file:
+    with open(part, "x", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
         for row in zip(*columns.values(), strict=True):
@@ -112,7 +116,7 @@ def escaped(names: Iterable[str]) -> str:
 
 def printable(text: str, width: int = 60) -> str:
     """Text from a file as it can be shown: no control characters, and not too long."""
-    clean = "".join(letter if letter.isprintable() else "�" for letter in text)
+    clean = harmless(text).replace("\n", "�").replace("\t", "�")
     return clean if len(clean) <= width else f"{clean[: width - 1]}…"
 
 

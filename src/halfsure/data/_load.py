@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from halfsure.data import formats
-from halfsure.data.formats import DataError, Images, Labels
+from halfsure.data.files import DataError
+from halfsure.data.formats import Images, Labels
 
 __all__ = ["Official", "Part", "either", "load_cifar", "load_digits", "load_idx", "load_stl", "load_svhn"]
 

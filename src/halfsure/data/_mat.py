@@ -7,6 +7,7 @@ compared with what is there before it is used, and a ValueError says what does n
 import math
 import struct
 import zlib
+from collections.abc import Collection
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -21,14 +22,17 @@ _NUMBERS = range(6, 16)  # the classes double … uint64; the rest is text, stru
 _COMPLEX = 0x800
 
 
-def read_mat(file: BinaryIO, size: int) -> dict[str, NDArray[Any]]:
-    """Read the real arrays of a file of this size, by name; other variables are passed over."""
+def read_mat(file: BinaryIO, size: int, names: Collection[str], most: int) -> dict[str, NDArray[Any]]:
+    """Read the real arrays of these names from a file of this size; other variables are passed over.
+
+    A file whose variables have more than `most` bytes when unpacked is refused.
+    """
     header = file.read(128)
     order = {b"IM": "<", b"MI": ">"}.get(header[126:])
     if not header.startswith(b"MATLAB 5.0 MAT-file") or order is None:
         raise ValueError("is not a MATLAB 5 file")
     arrays = {}
-    end = 128
+    end, left = 128, most
     try:
         while end < size:
             file.seek(end)
@@ -37,19 +41,22 @@ def read_mat(file: BinaryIO, size: int) -> dict[str, NDArray[Any]]:
             if end > size:
                 raise ValueError(f"is truncated: it should go on to byte {end:,} and has {size:,}")
             if kind == _COMPRESSED:
-                kind, body = _inflate(file, length, order)
+                kind, body = _inflate(file, length, order, left)
             else:
-                body = memoryview(file.read(length))
+                body = memoryview(file.read(min(length, left + 1)))
+            left -= 8 + len(body)
+            if left < 0:
+                raise ValueError(f"is refused: it unpacks to more than {most:,} bytes")
             if kind == _MATRIX:
                 name, array = _matrix(body, order)
-                if array is not None:
+                if array is not None and name in names:
                     arrays[name] = array
     except (struct.error, zlib.error) as error:
         raise ValueError(f"is truncated or corrupt: {error}") from error
     return arrays
 
 
-def _inflate(file: BinaryIO, length: int, order: str) -> tuple[int, memoryview]:
+def _inflate(file: BinaryIO, length: int, order: str, most: int) -> tuple[int, memoryview]:
     """Unpack one element, but no more of it than it claims to hold."""
     stream = zlib.decompressobj()
     chunk = file.read(min(length, _BLOCK))
@@ -57,6 +64,8 @@ def _inflate(file: BinaryIO, length: int, order: str) -> tuple[int, memoryview]:
     data = bytearray(stream.decompress(chunk, 8))
     kind, inside = struct.unpack(order + "II", data)
     wanted = 8 + inside
+    if wanted > most:
+        raise ValueError(f"is refused: a variable claims {wanted:,} bytes")
     chunk = stream.unconsumed_tail
     while not stream.eof:
         block = stream.decompress(chunk, wanted - len(data) + 1)

@@ -8,6 +8,7 @@ imported or called, so a hostile file can do no more than be refused.
 import math
 import pickletools
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def read_pickle(data: bytes) -> Any:
         {'labels': [3, 1], 'batch_label': b'x'}
     """
     try:
-        return _Machine().run(data)
+        return _Machine(len(data)).run(data)
     except (TypeError, IndexError, KeyError, AttributeError, OverflowError, MemoryError) as error:
         raise ValueError(f"is truncated or corrupt: its pickle makes no sense ({type(error).__name__})") from error
 
@@ -61,20 +62,23 @@ _LITERALS = {
     *("SHORT_BINSTRING", "BINSTRING", "SHORT_BINBYTES", "BINBYTES", "BINBYTES8"),
     *("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"),
 }
+_MOST = 2_000_000  # opcodes; a batch of 50,000 images has 500,000 where Python 3 wrote it
 _TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 class _Machine:
     """The stack machine that a pickle is written for, cut down to what data needs."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
+        self.left = size
+        """Bytes that texts may still become: a file holds each of them once, so no more than it has itself."""
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
 
     def run(self, data: bytes) -> Any:
         try:
-            for opcode, argument, _ in pickletools.genops(data):
+            for opcode, argument, _ in islice(pickletools.genops(data), _MOST):
                 if opcode.name == "STOP":
                     return self.stack.pop()
                 self.step(opcode.name, argument)
@@ -82,7 +86,7 @@ class _Machine:
             raise
         except ValueError as error:
             raise ValueError(f"is truncated or corrupt: {error}") from error
-        raise ValueError("is truncated: its pickle has no end")
+        raise ValueError(f"is truncated: its pickle has no end within {_MOST:,} opcodes")
 
     def step(self, name: str, argument: Any) -> None:  # noqa: PLR0912 (a branch an opcode)
         stack = self.stack
@@ -118,12 +122,21 @@ class _Machine:
             words = argument.split(" ", 1) if name == "GLOBAL" else self.take(2)
             stack.append(_known(_Name(".".join(words))))
         elif name == "REDUCE":
-            stack.append(_reduce(*self.take(2)))
+            stack.append(self.spend(_reduce(*self.take(2))))
         elif name == "BUILD":
             state = self.take(1)[0]
             _build(stack[-1], state)
+            if isinstance(stack[-1], PickledArray) and isinstance(state[4], str):
+                self.spend(state[4])
         elif name not in ("PROTO", "FRAME"):
             raise _RefusedError(f"is refused: no data file needs the pickle opcode {name}")
+
+    def spend(self, value: Any) -> Any:
+        """Note what a text becomes: a few bytes could otherwise ask for copies of a long one without end."""
+        self.left -= len(value) if isinstance(value, str | bytes) else 0
+        if self.left < 0:
+            raise _RefusedError("is refused: it makes more of its texts than it holds")
+        return value
 
     def take(self, count: int | None = None) -> list[Any]:
         """Remove and return the last items of the stack, those since the last mark if no number is given."""
@@ -171,7 +184,7 @@ def _build(target: Any, state: Any) -> None:
 
 def _to_numpy(state: Any) -> NDArray[Any]:
     _, shape, dtype, fortran, data = state
-    raw = data.encode("latin1") if isinstance(data, str) else bytes(memoryview(data))
+    raw = data if isinstance(data, bytes) else data.encode("latin1")
     kind = np.dtype(dtype.order + dtype.code)
     if len(shape) > 4 or not all(type(n) is int and n >= 0 for n in shape):
         raise ValueError("the shape of an array makes no sense")

@@ -78,6 +78,9 @@ class Source:
         return self.layouts[0].files if self.layouts else ()
 
 
+_UNPACKED = 2**28  # bytes; what is known by what it unpacks to has 47 million at most
+
+
 def md5(path: Path, *, unpack: bool = False) -> str:
     """MD5 of a file, or of what it unpacks to if it is gzipped; of a damaged one some text that is no MD5."""
     digest = hashlib.md5(usedforsecurity=False)
@@ -86,8 +89,12 @@ def md5(path: Path, *, unpack: bool = False) -> str:
             packed = unpack and plain.read(2) == b"\x1f\x8b"
             plain.seek(0)
             file = gzip.GzipFile(fileobj=plain) if packed else plain
+            unpacked = 0
             while block := file.read(2**20):
                 digest.update(block)
+                unpacked += packed * len(block)
+                if unpacked > _UNPACKED:
+                    return "too large"
     except (EOFError, OSError, zlib.error):
         return "unreadable"
     return digest.hexdigest()

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Part
+from halfsure.data.files import shown
+from halfsure.data.npy import read_fields
 
-__all__ = ["as_samples", "encode_labels", "from_arrays", "from_torch_dataset", "label_names", "read_fields", "read_npz"]
+__all__ = ["as_samples", "encode_labels", "from_arrays", "from_torch_dataset", "label_names", "read_npz"]
 
 DENSE_LIMIT = 4 * 2**30
 CHUNK = 2**20  # elements looked at together: a mapped array is checked without being loaded whole
@@ -48,26 +50,20 @@ def read_npz(path: str | os.PathLike[str]) -> Data:
     path = Path(path)
     fields = read_fields(path)
     if missing := {"X", "y"} - set(fields):
-        has = ", ".join(sorted(fields)) or "nothing"
+        has = shown(sorted(fields)) or "nothing"
         raise DataError(f"{path} has no array named {' or '.join(sorted(missing))}; it has {has}")
     test = (fields["X_test"], fields["y_test"]) if {"X_test", "y_test"} <= set(fields) else None
-    classes = [str(name) for name in np.atleast_1d(fields["classes"])] if "classes" in fields else None
-    return from_arrays(fields["X"], fields["y"], classes=classes, test=test, name=path.stem)
+    return from_arrays(fields["X"], fields["y"], classes=class_names(fields, path), test=test, name=path.stem)
 
 
-def read_fields(path: Path) -> dict[str, NDArray[Any]]:
-    """Arrays of an `.npz` by name, of a folder by their files' names, or of an `.npy` as X; none is unpickled."""
-    try:
-        if path.is_dir():
-            return {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in path.glob("*.npy")}
-        if path.suffix.lower() == ".npy":
-            return {"X": np.load(path, mmap_mode="r", allow_pickle=False)}
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
-    except FileNotFoundError:
-        raise DataError(f"there is no file {path}") from None
-    except Exception as error:  # zipfile, zlib and numpy each have their own for a damaged or hostile file
-        raise DataError(f"{path} cannot be read as NumPy arrays: {error}") from None
+def class_names(fields: dict[str, NDArray[Any]], path: Path) -> list[str] | None:
+    """The array `classes` of a file, None where it has none."""
+    if "classes" not in fields:
+        return None
+    if fields["classes"].ndim > 1:
+        raise DataError(f"{path}: classes must be one name each, got shape {fields['classes'].shape}")
+    names = _as_list(np.atleast_1d(fields["classes"]), f"{path.name}, classes")
+    return [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in names]
 
 
 def from_torch_dataset(dataset: Any, *, classes: Sequence[str] | None = None, name: str = "dataset") -> Data:
@@ -105,7 +101,7 @@ def encode_labels(
     index = {str(i) if indexed else class_name: i for i, class_name in enumerate(classes)}
     for row, value in enumerate(values):
         if value is not None and str(value) not in index:
-            raise DataError(f"{name}: row {row} has the label {value!r}, which is not one of {', '.join(index)}")
+            raise DataError(f"{name}: row {row} has the label {value!r:.80}, which is not one of {shown(list(index))}")
     encoded = [UNLABELED if value is None else index[str(value)] for value in values]
     return np.array(encoded, dtype=np.int64), tuple(classes)
 
@@ -126,7 +122,7 @@ def _encode_integers(
     index = {str(i) if indexed else class_name: i for i, class_name in enumerate(classes)}
     if strange := [value for value in values if value != UNLABELED and str(value) not in index]:
         row = np.flatnonzero(np.isin(labels, np.array(strange, dtype=labels.dtype)))[0]
-        raise DataError(f"{name}: row {row} has the label {labels[row]}, which is not one of {', '.join(index)}")
+        raise DataError(f"{name}: row {row} has the label {labels[row]}, which is not one of {shown(list(index))}")
     places = [UNLABELED if value == UNLABELED else index[str(value)] for value in values]
     if places == values and labels.dtype == np.int64 and isinstance(labels, np.memmap):
         return labels, tuple(classes)
@@ -164,7 +160,10 @@ def takes_indices(labels: Any, name: str = "labels") -> bool:
 
 
 def _as_list(labels: Any, name: str) -> list[Any]:
-    values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    try:
+        values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    except (ValueError, SystemError) as error:  # an array of text whose numbers are no letters
+        raise DataError(f"{name}: a label cannot be read: {error}") from None
     if not isinstance(values, list) or any(isinstance(value, list | tuple | dict) for value in values):
         raise DataError(f"{name}: labels must be one value a sample, (n,)")
     return values

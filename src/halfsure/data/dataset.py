@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from halfsure.data.formats import DataError
+from halfsure.data.files import DataError, is_text, shown
 from halfsure.data.text import TextEncoding, Words
 
 __all__ = ["UNLABELED", "Data", "DataError", "Labels", "Part", "Text"]
@@ -14,6 +14,8 @@ __all__ = ["UNLABELED", "Data", "DataError", "Labels", "Part", "Text"]
 Labels = NDArray[np.int64]
 Kind = Literal["image", "array"]
 UNLABELED = -1
+MOST_CLASSES = 100_000
+"""More are no classes, but a column of numbers or names that was taken for one."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Data:
     """The texts among the features of a row, for views that leave words out."""
 
     def __post_init__(self) -> None:
+        self._check_classes()
         for part in (self.train, self.val, self.test):
             if part is not None:
                 self._check(part)
@@ -84,10 +87,18 @@ class Data:
                 f"{self.name}: no labeled sample of {names}; label at least one of every class, or leave the class out"
             )
 
-    def _check(self, part: Part) -> None:
+    def _check_classes(self) -> None:
         if len(self.classes) < 2:
             found = f"only the class {self.classes[0]!r}" if self.classes else "no class"
             raise DataError(f"{self.name} has {found}; a classifier needs at least two")
+        if len(self.classes) > MOST_CLASSES:
+            some = shown([repr(name) for name in self.classes], 3)
+            raise DataError(f"{self.name} has {len(self.classes):,} classes, {some}; are these labels at all?")
+        for name in self.classes:
+            if not is_text(name):
+                raise DataError(f"{self.name}: the name of the class {name!r} cannot be written; give it another one")
+
+    def _check(self, part: Part) -> None:
         if part.labels.size and not (part.labels.min() >= UNLABELED and part.labels.max() < len(self.classes)):
             raise DataError(f"{self.name}: a label lies outside 0 … {len(self.classes) - 1}")
         if part.samples.shape[1:] != self.train.samples.shape[1:]:

@@ -6,8 +6,10 @@ its final name is whole and right.
 
 import gzip
 import http.client
+import io
 import json
 import os
+import re
 import shutil
 import ssl
 import subprocess
@@ -24,7 +26,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from halfsure.data._sources import File, Layout, Source, md5
-from halfsure.data.formats import DataError
+from halfsure.data.files import DataError
 from halfsure.data.official import Root, check, data_root, find, get_source, home
 
 __all__ = ["Progress", "download", "get", "unpack"]
@@ -37,6 +39,7 @@ _NPM_TIMEOUT = 1800.0
 _LIMIT = 2**33  # bytes; the largest archive holds 3.3 GB
 _MEMBERS = 10_000
 _BLOCK = 2**18
+_PORTION = 2**20
 
 
 def get(name: str, root: Root = None, progress: Progress | None = None) -> Path:
@@ -88,7 +91,7 @@ def download(url: str, target: Path, digest: str, progress: Progress | None = No
 def unpack(archive: Path, names: Collection[str], folder: Path) -> None:
     """Unpack the files of these names from a `.tar.gz` into a folder; one that plays tricks is refused as a whole."""
     try:
-        with tarfile.open(archive, "r:gz") as tar:
+        with gzip.open(archive) as unpacked, tarfile.open(fileobj=_Portions(unpacked), mode="r:") as tar:
             for path, member in _checked(tar, archive.name):
                 content = tar.extractfile(member) if path.name in names else None
                 if content is not None:
@@ -98,6 +101,15 @@ def unpack(archive: Path, names: Collection[str], folder: Path) -> None:
         raise
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
         raise DataError(f"{archive.name} is truncated or corrupt: {error}") from error
+
+
+class _Portions(io.BufferedReader):
+    """A stream that is read in portions: the notes before a file in an archive could otherwise fill the memory."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is None or not 0 <= size <= _PORTION:
+            raise tarfile.ReadError(f"a note of {size:,} bytes stands before a file")
+        return super().read(size)
 
 
 def _checked(tar: tarfile.TarFile, name: str) -> Iterator[tuple[PurePosixPath, tarfile.TarInfo]]:
@@ -124,7 +136,7 @@ def _stream(url: str, part: Path, name: str, progress: Progress) -> str:
             resumed = response.status == 206
             done = start if resumed else 0  # a server that does not know of ranges sends all of it again
             length = response.headers.get("Content-Length", "")
-            total = done + int(length) if length.isdigit() else None
+            total = done + int(length) if re.fullmatch("[0-9]{1,15}", length) else None
             with open(part, "ab" if resumed else "wb") as file:
                 while block := response.read(_BLOCK):
                     done += len(block)
@@ -243,10 +255,10 @@ def _cifar_from_png(folder: Path) -> None:
 
     bomb = Image.DecompressionBombError  # an image that claims more pixels than any should
     try:
-        train, test = (json.loads((folder / name).read_bytes()) for name in _CIFAR_LABELS)
+        train, test = (json.loads(_whole(folder / name)) for name in _CIFAR_LABELS)
         labels = np.array([*train, *test], dtype=np.uint8).reshape(6, 10_000, 1)
         for (png, batch), column in zip(_CIFAR_PNG.items(), labels, strict=True):
-            with Image.open(folder / png) as image:
+            with Image.open(folder / png, formats=["PNG"]) as image:
                 if image.size != (1024, 10_000) or image.mode != "RGB":
                     raise DataError(f"{png} must be RGB (1024, 10000), got {image.mode} {image.size}")
                 planes = np.asarray(image).transpose(0, 2, 1).reshape(10_000, -1)
@@ -257,6 +269,12 @@ def _cifar_from_png(folder: Path) -> None:
         if isinstance(error, OSError) and error.errno is not None:  # the system's trouble, not the image's
             raise
         raise DataError(f"the package's images or labels are damaged: {error}") from error
+
+
+def _whole(path: Path, most: int = 2**24) -> bytes:
+    if path.stat().st_size > most:
+        raise DataError(f"{path.name} in the package is over {most:,} bytes")
+    return path.read_bytes()
 
 
 def _size(path: Path) -> int:

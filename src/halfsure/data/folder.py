@@ -7,20 +7,22 @@
 
 import csv
 import hashlib
+import io
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Part
+from halfsure.data.files import inside, is_text, opened, short_lines, shown
+from halfsure.data.frames import NOT_A_LABEL
 from halfsure.data.images import SUFFIXES, decode
 from halfsure.data.official import data_root
 
 __all__ = ["Listing", "decoded_file", "images_below", "listed", "read_folder"]
 
-NOT_A_LABEL = {"nan", "na", "n/a", "null", "none", "<na>"}
 RESERVED = {"train", "val", "test", "unlabeled"}
 
 
@@ -90,46 +92,40 @@ def decoded_file(folder: Path, part: str) -> Path:
 
 def listed(folder: Path, table: Path, needed: tuple[str, ...] = ("path", "label")) -> Listing:
     """Rows of `path,label`; a path must stay inside the folder and come once."""
-    try:
-        with table.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            if set(needed) - set(reader.fieldnames or ()):
-                wanted = f"column{'s' * (len(needed) > 1)} {' and '.join(needed)}"
-                raise DataError(f"{table} needs the {wanted}, has {', '.join(reader.fieldnames or ['none'])}")
-            if len(set(reader.fieldnames or ())) < len(reader.fieldnames or ()):
-                raise DataError(f"{table} names a column twice: {', '.join(reader.fieldnames or ())}")
-            rows = [(reader.line_num, row) for row in reader]
-    except OSError as error:
-        raise DataError(f"cannot read {table}: {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{table} is not a CSV file in UTF-8: {error}") from None
-    if not rows:
-        raise DataError(f"{table} has no rows")
     seen: dict[Path, int] = {}
-    paths, names = [], list[str | None]()
-    for number, row in rows:
-        given, name = (row["path"] or "").strip(), (row.get("label") or "").strip()
-        path = _inside(folder, folder / given) if given and "\0" not in given else None
+    names = list[str | None]()
+    for number, given, name in _rows(table, needed):
+        path = inside(folder, folder / given) if given and "\0" not in given else None
         if path is None:
-            raise DataError(f"{table}, row {number}: the path {given!r} does not lead to a file inside {folder}")
+            raise DataError(f"{table}, row {number}: the path {given!r:.200} does not lead to a file inside {folder}")
         if path in seen:
-            raise DataError(f"{table}, row {number}: {given} was named in row {seen[path]} already")
+            raise DataError(f"{table}, row {number}: {shown([given])} was named in row {seen[path]} already")
         if name.lower() in NOT_A_LABEL:
             raise DataError(f"{table}, row {number}: {name!r} is no label; leave it empty for an unlabeled image")
         seen[path] = number
-        paths.append(path)
         names.append(None if name in ("", str(UNLABELED)) else name)
-    return Listing(paths, names)
+    if not seen:
+        raise DataError(f"{table} has no rows")
+    return Listing(list(seen), names)
 
 
-def _inside(folder: Path, path: Path) -> Path | None:
-    """The file that a path leads to, None where it leads out of the folder or to something that is no file."""
+def _rows(table: Path, needed: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
+    """Line, path and label of each row of a CSV; a column that it does not have is empty."""
     try:
-        found = path.resolve()
-        sound = found.is_relative_to(folder.resolve()) and (found.is_file() or not found.exists())
-    except (OSError, RuntimeError):  # links in a circle
-        return None
-    return found if sound else None
+        with opened(table) as plain, io.TextIOWrapper(plain, "utf-8-sig", newline="") as file:
+            reader = csv.reader(short_lines(file, table))
+            header = next(filter(None, reader), [])
+            if set(needed) - set(header):
+                wanted = f"column{'s' * (len(needed) > 1)} {' and '.join(needed)}"
+                raise DataError(f"{table} needs the {wanted}, has {shown(header) or 'none'}")
+            if len(set(header)) < len(header):
+                raise DataError(f"{table} names a column twice: {shown(header)}")
+            places = [header.index(name) if name in header else None for name in ("path", "label")]
+            for row in filter(None, reader):
+                cells = [row[at].strip() if at is not None and at < len(row) else "" for at in places]
+                yield reader.line_num, cells[0], cells[1]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{table} is not a CSV file in UTF-8: {error}") from None
 
 
 def _by_class(folder: Path) -> Listing:
@@ -146,13 +142,31 @@ def _by_class(folder: Path) -> Listing:
     found = [(path, child.name) for child in subfolders for path in images_below(child, folder)]
     if empty := {child.name for child in subfolders} - {name for _, name in found}:
         raise DataError(f"the folder {folder / sorted(empty)[0]} has no image")
+    first: dict[Path, str] = {}
+    for path, name in found:
+        other = first.setdefault(path.resolve(), name)
+        if other != name:
+            raise DataError(f"{path} is a picture of the class {other!r} too, by a link; a picture has one class")
     return Listing([path for path, _ in found], [name for _, name in found])
 
 
 def images_below(folder: Path, whole: Path) -> list[Path]:
     """Picture files below a folder; links out of the whole, and what a Mac leaves in archives, are passed over."""
-    found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and not path.name.startswith("._"))
-    return sorted(path for path in found if path.is_file() and _inside(whole, path) is not None)
+    found, folders = list[Path](), [folder]
+    while folders:
+        place = folders.pop()
+        try:
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(place / entry.name)
+                    elif Path(entry.name).suffix.lower() in SUFFIXES and not entry.name.startswith("._"):
+                        found.append(place / entry.name)
+        except OSError as error:
+            raise DataError(f"the folder {place} cannot be read: {error.strerror}") from None
+    if strange := [path for path in found if not is_text(str(path))]:
+        raise DataError(f"the name of {os.fspath(strange[0])!r} is not text in UTF-8; give the file another one")
+    return sorted(path for path in found if path.is_file() and inside(whole, path) is not None)
 
 
 def _only_csv(folder: Path) -> Path | None:

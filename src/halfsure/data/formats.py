@@ -9,9 +9,7 @@ import gzip
 import math
 import os
 import struct
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,6 +18,7 @@ from numpy.typing import NDArray
 
 from halfsure.data._mat import read_mat
 from halfsure.data._pickle import PickledArray, read_pickle
+from halfsure.data.files import DataError, opened
 
 __all__ = [
     "DataError",
@@ -38,13 +37,10 @@ Labels = NDArray[np.int64]
 PathLike = str | os.PathLike[str]
 
 _GIB = 2**30
+_BATCH = 2**28  # bytes; the largest CIFAR batch has 155 MB
 _DEFLATE = 1032  # the most bytes that one byte of a deflate stream can stand for
 _CIFAR = (3, 32, 32)
 _STL = (3, 96, 96)
-
-
-class DataError(ValueError):
-    """A data file is missing, damaged or not what it should be; the message names it."""
 
 
 def read_idx_images(path: PathLike) -> Images:
@@ -89,13 +85,13 @@ def read_cifar_bin(path: PathLike) -> tuple[Images, Labels]:
 def read_svhn(path: PathLike) -> tuple[Images, Labels]:
     """Read a MATLAB 5 file of SVHN's cropped digits: `X` is 32×32×3×n, `y` n×1 with 10 for the digit 0."""
     path = Path(path)
-    with _opened(path) as file:
+    with opened(path) as file:
         try:
-            arrays = read_mat(file, os.fstat(file.fileno()).st_size)
+            arrays = read_mat(file, os.fstat(file.fileno()).st_size, ("X", "y"), 2 * _GIB)
         except ValueError as error:
             raise DataError(f"{path} {error}") from error
     if not {"X", "y"} <= arrays.keys():
-        raise DataError(f"{path} must hold numbers X and y, it holds {', '.join(arrays) or 'none'}")
+        raise DataError(f"{path} must hold numbers X and y, it holds {' and '.join(arrays) or 'neither'}")
     pixels, numbers = arrays["X"], arrays["y"]
     if pixels.ndim == 3:
         pixels = pixels[..., None]  # MATLAB drops the last axis of a single image
@@ -118,7 +114,7 @@ def read_stl_labels(path: PathLike) -> Labels:
 def read_stl_folds(path: PathLike, images: int = 5000) -> list[Labels]:
     """Read STL-10's ten folds, a line of indices into the train images each."""
     path = Path(path)
-    with _opened(path) as file:
+    with opened(path) as file:
         text = file.read(2**20 + 1)
     if len(text) > 2**20:
         raise DataError(f"{path} is over a megabyte, too large for ten lines of indices")
@@ -137,7 +133,7 @@ def read_stl_folds(path: PathLike, images: int = 5000) -> list[Labels]:
 
 
 def _read_idx(path: Path, ndim: int) -> Images:
-    with _opened(path) as plain:
+    with opened(path) as plain:
         size = os.fstat(plain.fileno()).st_size
         packed = plain.read(2) == b"\x1f\x8b"
         plain.seek(0)
@@ -151,8 +147,8 @@ def _read_idx(path: Path, ndim: int) -> Images:
             raise DataError(f"{path} is truncated: it ends within its header")
         shape = struct.unpack(f">{ndim}I", header[4:])
         wanted = math.prod(shape)
-        if wanted == 0 or wanted > min(4 * _GIB, size * (_DEFLATE if packed else 1)):
-            raise DataError(f"{path} claims to hold {shape} bytes, which a file of {size:,} bytes cannot")
+        if wanted == 0 or wanted > min(_GIB, size * (_DEFLATE if packed else 1)):
+            raise DataError(f"{path} claims to hold {shape} bytes, which no idx file of {size:,} bytes does")
         data = np.empty(wanted, dtype=np.uint8)
         done = 0
         while done < wanted and (block := file.read(min(wanted - done, 2**20))):
@@ -167,10 +163,12 @@ def _read_idx(path: Path, ndim: int) -> Images:
 
 def _read_records(path: Path, length: int, arrange: Callable[[Images], Images] = lambda rows: rows) -> Images:
     """Read a file of equal records, arranged block by block: some sets fit into memory once, not twice."""
-    with _opened(path) as file:
+    with opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size == 0 or size % length:
             raise DataError(f"{path} is empty or truncated: {size:,} bytes are no multiple of the record's {length:,}")
+        if size > 4 * _GIB:
+            raise DataError(f"{path} is too large for an official file: it has {size:,} bytes")
         result = np.empty((size // length, *arrange(np.empty((1, length), np.uint8)).shape[1:]), np.uint8)
         for start in range(0, len(result), 1000):
             block = result[start : start + 1000]
@@ -182,10 +180,10 @@ def _read_records(path: Path, length: int, arrange: Callable[[Images], Images] =
 
 
 def _read_batch(path: Path) -> dict[Any, Any]:
-    with _opened(path) as file:
-        data = file.read(_GIB + 1)
-    if len(data) > _GIB:
-        raise DataError(f"{path} is over a gigabyte, too large for a CIFAR batch")
+    with opened(path) as file:
+        data = file.read(_BATCH + 1)
+    if len(data) > _BATCH:
+        raise DataError(f"{path} is over {_BATCH:,} bytes, too large for a CIFAR batch")
     try:
         batch = read_pickle(data)
     except ValueError as error:
@@ -213,21 +211,3 @@ def _match(path: Path, images: Images, labels: Labels) -> tuple[Images, Labels]:
     if len(images) != len(labels):
         raise DataError(f"{path} holds {len(images):,} images and {len(labels):,} labels")
     return images, labels
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file, and turn whatever the system or a decompressor says of it into a sentence."""
-    try:
-        with open(path, "rb") as file:
-            yield file
-    except FileNotFoundError as error:
-        raise DataError(f"{path} is missing") from error
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} is truncated or corrupt: {_reason(error)}") from error
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _reason(error: Exception) -> str:
-    return f"{error or type(error).__name__}"

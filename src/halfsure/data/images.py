@@ -3,15 +3,18 @@
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from halfsure.data.formats import DataError
+from halfsure.data.files import DataError, open_plain
+from halfsure.data.mapped import begin, discard, finish
 
 __all__ = ["SUFFIXES", "Decoded", "decode", "decode_one"]
 
@@ -19,6 +22,9 @@ SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".t
 # Whatever a file is called, nothing else is opened: for some formats Pillow would start other programs.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 MAX_PIXELS = 100_000_000  # a file of a few bytes can claim any size; a camera's largest pictures stay below this
+MAX_SIDE = 65_535
+MAX_SLOW = 4_000_000  # pixels of a picture that Pillow decodes byte by byte
+LARGE = 4_000_000  # pixels of a picture that is decoded while no other is: a core each would take a gigabyte a core
 COMMON_SIZE = 32  # for pictures of many sizes: what small networks on a laptop take
 IN_MEMORY = 4 * 2**30  # larger arrays live in a file and are mapped
 
@@ -63,21 +69,31 @@ def decode(
     def fill(row: int) -> str:
         try:
             out[row] = decode_one(paths[good[row]], (height, width), channels)
-        except (OSError, ValueError, SyntaxError, EOFError, MemoryError) as error:  # what Pillow raises for bad files
+        except Exception as error:  # there is nothing that Pillow's decoders do not raise for a bad file
             return _reason(error)
         return ""
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        problems = list(pool.map(fill, range(len(good))))
-    rows = _sound([paths[i] for i in good], problems, skip_bad)
-    return Decoded(out if len(rows) == len(good) else out[rows], good[rows])
+    try:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            problems = list(pool.map(fill, range(len(good))))
+        rows = _sound([paths[i] for i in good], problems, skip_bad)
+    except BaseException:
+        discard(out)
+        raise
+    images = finish(out, mapped)
+    return Decoded(images if len(rows) == len(good) else images[rows], good[rows])
 
 
 def decode_one(path: Path, shape: tuple[int, int], channels: int) -> NDArray[np.uint8]:
     """One picture as (height, width, channels), cropped in the middle and scaled if it has another shape."""
-    with Image.open(path, formats=FORMATS) as opened:
-        picture = _eight_bit(ImageOps.exif_transpose(opened))
-    picture = picture.convert("L" if channels == 1 else "RGB")
+    with open_plain(path) as file, Image.open(file, formats=FORMATS) as stored, _turn(stored):
+        ImageOps.exif_transpose(stored, in_place=True)
+        return _fitted(_eight_bit(stored), shape, channels)
+
+
+def _fitted(picture: Image.Image, shape: tuple[int, int], channels: int) -> NDArray[np.uint8]:
+    mode = "L" if channels == 1 else "RGB"
+    picture = picture if picture.mode == mode else picture.convert(mode)
     if (picture.height, picture.width) != shape:
         picture = ImageOps.fit(picture, (shape[1], shape[0]), Image.Resampling.BICUBIC)
     return np.asarray(picture, dtype=np.uint8).reshape(*shape, channels)
@@ -86,14 +102,25 @@ def decode_one(path: Path, shape: tuple[int, int], channels: int) -> NDArray[np.
 def _head(path: Path) -> tuple[tuple[int, int], bool] | str:
     """((height, width), in colour) as the file's head says, or what is wrong with it."""
     try:
-        with Image.open(path, formats=FORMATS) as picture:
-            if picture.width * picture.height > MAX_PIXELS:
+        with open_plain(path) as file, Image.open(file, formats=FORMATS) as picture:
+            pixels = picture.width * picture.height
+            slow = any(tile.codec_name == "bmp_rle" for tile in picture.tile)
+            if pixels > (MAX_SLOW if slow else MAX_PIXELS) or max(picture.size) > MAX_SIDE:
                 return f"it claims {picture.width} × {picture.height} pixels"
-            turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+            with _turn(picture):  # a PNG is decoded for it
+                turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
             shape = (picture.width, picture.height) if turned else (picture.height, picture.width)
             return shape, not picture.mode.startswith(("1", "L", "I", "F"))
-    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+    except Exception as error:  # as in `decode`
         return _reason(error)
+
+
+_one_at_a_time = Lock()
+
+
+def _turn(picture: Image.Image) -> AbstractContextManager[Any]:
+    """What a large picture has to wait for."""
+    return _one_at_a_time if picture.width * picture.height > LARGE else nullcontext()
 
 
 def _eight_bit(picture: Image.Image) -> Image.Image:
@@ -106,10 +133,20 @@ def _eight_bit(picture: Image.Image) -> Image.Image:
     if picture.mode == "F":
         raise ValueError("its values are floating point")
     if picture.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in picture.info:
-        picture = picture.convert("RGBA")
-        white = Image.new("RGBA", picture.size, "white")
-        return Image.alpha_composite(white, picture)
+        return _on_white(picture)
     return picture
+
+
+def _on_white(picture: Image.Image) -> Image.Image:
+    """A picture without its transparency, made in strips: a large one is not in memory four times over."""
+    whole = Image.new("RGB", picture.size)
+    rows = max(1, LARGE // picture.width)
+    for top in range(0, picture.height, rows):
+        strip = picture.crop((0, top, picture.width, min(top + rows, picture.height)))
+        strip.info = picture.info  # of a palette it says which colour is none
+        strip = strip.convert("RGBA")
+        whole.paste(Image.alpha_composite(Image.new("RGBA", strip.size, "white"), strip).convert("RGB"), (0, top))
+    return whole
 
 
 def _sound(paths: Sequence[Path], problems: list[str], skip_bad: bool) -> NDArray[np.int64]:
@@ -131,8 +168,7 @@ def _allocate(shape: tuple[int, ...], mapped: Path | None) -> Any:
         return np.empty(shape, np.uint8)
     if mapped is None:
         raise DataError(f"images of shape {shape} do not fit into memory; give a smaller size")
-    mapped.parent.mkdir(parents=True, exist_ok=True)
-    return np.lib.format.open_memmap(mapped, mode="w+", dtype=np.uint8, shape=shape)
+    return begin(mapped, shape)
 
 
 def _reason(error: Exception) -> str:
@@ -140,4 +176,4 @@ def _reason(error: Exception) -> str:
         return "it is not an image in a known format"
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
-    return str(error) or type(error).__name__
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,21 +1,24 @@
 """New samples for a trained model: files and folders → arrays as the model was trained on, each row with a name."""
 
 import csv
+import io
 import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from halfsure.data import official
-from halfsure.data.arrays import as_samples, label_names, read_fields
+from halfsure.data.arrays import as_samples, class_names, label_names
 from halfsure.data.dataset import DataError
+from halfsure.data.files import opened, short_lines, shown
 from halfsure.data.folder import Listing, decoded_file, images_below, listed
+from halfsure.data.frames import load_frame
 from halfsure.data.images import SUFFIXES, decode
-from halfsure.data.table import Column, TableEncoding, TextEncoder, load_frame
+from halfsure.data.npy import read_fields
+from halfsure.data.table import Column, TableEncoding, TextEncoder
 
 __all__ = ["New", "read"]
 
@@ -98,14 +101,14 @@ def _arrays(path: Path, test: bool) -> New:
     suffix = "_test" if test and "X_test" in fields else ""
     samples, labels = fields.get(f"X{suffix}"), fields.get(f"y{suffix}")
     if samples is None:
-        raise DataError(f"{path} has no array named X; it has {', '.join(sorted(fields)) or 'nothing'}")
+        raise DataError(f"{path} has no array named X; it has {shown(sorted(fields)) or 'nothing'}")
     rows, _ = as_samples(samples, path.name)
     if labels is None:
         return _numbered(rows, None)
-    if len(labels) != len(rows):
-        raise DataError(f"{path} has {len(rows)} samples but {len(labels)} labels")
-    classes = [str(name) for name in np.atleast_1d(fields["classes"])] if "classes" in fields else None
-    return _numbered(rows, label_names(labels, classes, path.name))
+    if labels.ndim != 1 or len(labels) != len(rows):
+        count = f"{len(labels)} labels" if labels.ndim == 1 else f"labels of shape {labels.shape}"
+        raise DataError(f"{path} has {len(rows)} samples but {count}")
+    return _numbered(rows, label_names(labels, class_names(fields, path), path.name))
 
 
 def _table(path: Path, encoding: TableEncoding, lenient: bool, text_encoder: TextEncoder | None) -> New:
@@ -114,7 +117,7 @@ def _table(path: Path, encoding: TableEncoding, lenient: bool, text_encoder: Tex
             f"{path}: the model was trained on a table; give a .csv, .tsv or .parquet with the same columns"
         )
     words = [column.name for column in encoding.columns if column.kind != "number"]
-    frame = load_frame(path, words).rename(columns=str)
+    frame = load_frame(path, words, encoding.label).rename(columns=str)
     if frame.columns.duplicated().any():
         raise DataError(f"{path} has two columns named {frame.columns[frame.columns.duplicated()][0]!r}")
     if len(frame) == 0:
@@ -171,9 +174,9 @@ def _class_of(folders: tuple[str, ...], training: bool) -> str | None:
 
 def _lists_paths(table: Path) -> bool:
     try:
-        with table.open(newline="", encoding="utf-8-sig") as file:
-            return "path" in next(csv.reader(file), [])
-    except (OSError, UnicodeDecodeError, csv.Error):
+        with opened(table) as plain, io.TextIOWrapper(plain, "utf-8-sig", newline="") as file:
+            return "path" in next(csv.reader(short_lines(file, table)), [])
+    except (DataError, UnicodeDecodeError, csv.Error):
         return False
 
 
@@ -194,7 +197,7 @@ def _encoding(fields: dict[str, Any]) -> TableEncoding:
     """How a model's table is encoded; what a damaged or foreign file says in its place is refused."""
     try:
         encoding = TableEncoding.from_json(fields)
-        sound = isinstance(encoding.label, str) and all(map(_is_sound, encoding.columns))
+        sound = isinstance(encoding.label, str) and bool(encoding.columns) and all(map(_is_sound, encoding.columns))
     except (TypeError, ValueError, KeyError, AttributeError):
         sound = False
     if not sound:

@@ -13,7 +13,7 @@ from typing import Any
 
 from halfsure.data._load import Official, Part, load_digits
 from halfsure.data._sources import SOURCES, File, Layout, Source, Status
-from halfsure.data.formats import DataError
+from halfsure.data.files import DataError
 
 __all__ = ["SOURCES", "File", "Layout", "Official", "Part", "Source", "check", "data_root", "find", "info", "read"]
 

@@ -2,17 +2,20 @@
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
 from halfsure.data.dataset import UNLABELED, DataError, Labels
+from halfsure.data.files import opened, shown
 from halfsure.data.random import keys
 
 __all__ = ["PAPER_LABELS", "Split", "draw_labels"]
 
 FORMAT = 1
+LARGEST = 2**27  # bytes of a split file; one takes about ten a labeled sample
 SALT = 0x5EED  # keeps the draw apart from the orders of the streams
 
 PAPER_LABELS = {
@@ -72,17 +75,20 @@ class Split:
     def indices(self, labels: Labels, classes: tuple[str, ...]) -> Labels:
         """The recorded samples, after checking that they are the same samples of the same classes. → (count,)."""
         if len(labels) != self.size:
-            raise DataError(f"the split was drawn from {self.size} samples of {self.source}, here are {len(labels)}")
+            raise DataError(
+                f"the split was drawn from {self.size} samples of {shown([self.source])}, here are {len(labels)}"
+            )
         if unknown := set(self.labeled) - set(classes):
             raise DataError(f"the split names the class {sorted(unknown)[0]!r}, which is not in the data")
         seen: set[int] = set()
+        index = {name: place for place, name in enumerate(classes)}
         for name, samples in self.labeled.items():
             for sample in samples:
                 if not 0 <= sample < self.size:
                     raise DataError(f"the split names sample {sample}, but there are only {self.size}")
                 if sample in seen:
                     raise DataError(f"the split names sample {sample} twice")
-                if labels[sample] not in (UNLABELED, classes.index(name)):
+                if labels[sample] not in (UNLABELED, index[name]):
                     raise DataError(
                         f"the split has sample {sample} as {name!r}, the data as {classes[labels[sample]]!r}: "
                         "it was drawn from other data"
@@ -93,19 +99,30 @@ class Split:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON, whole or not at all."""
         part = Path(f"{os.fspath(path)}.part")
-        with part.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(self), indent=1) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
+        try:
+            part.unlink(missing_ok=True)  # what a process that died left, or a link that leads elsewhere
+            with part.open("x", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(self), indent=1) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        except OSError:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+            raise
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Split":
         """Read what `save` wrote; anything else is refused in words."""
         try:
-            fields = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise DataError(f"cannot read the split file {path}: {error.strerror}") from None
+            with opened(Path(path)) as file:
+                text = file.read(LARGEST + 1)
+        except DataError as error:
+            raise DataError(f"cannot read the split file: {error}") from None
+        if len(text) > LARGEST:
+            raise DataError(f"{path} is not a split file: it is over {LARGEST:,} bytes")
+        try:
+            fields = json.loads(text.decode("utf-8"))
         except (ValueError, RecursionError):
             raise DataError(f"{path} is not a split file: it is not valid JSON") from None
         if not isinstance(fields, dict) or fields.get("format") != FORMAT:

@@ -6,7 +6,7 @@ rows without unpickling anything.
 
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from halfsure.data.arrays import encode_labels
 from halfsure.data.dataset import UNLABELED, Data, DataError, Part, Text
+from halfsure.data.files import shown
+from halfsure.data.frames import load_frame
 from halfsure.data.text import TextEncoding, fit_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Column", "TableEncoding", "fit_table", "load_frame", "read_frame", "read_table"]
+__all__ = ["Column", "TableEncoding", "fit_table", "read_frame", "read_table"]
 
 Rows = NDArray[np.float32]
 TextEncoder = Callable[[list[str]], Any]
@@ -130,9 +132,9 @@ def read_table(
     test: str | os.PathLike[str] | None = None,
 ) -> Data:
     """A CSV, TSV or Parquet file; an empty label means unlabeled. `test` names a file of the same kind."""
-    frame = load_frame(Path(path))
+    frame = load_frame(Path(path), label=label)
     words = [str(column) for column in frame.columns if frame[column].dtype.kind not in "biuf"]
-    held_out = None if test is None else load_frame(Path(test), words)  # 007 stays 007 where training had A7 too
+    held_out = None if test is None else load_frame(Path(test), words, label)  # 007 stays 007 where training had A7 too
     return read_frame(frame, label, text_encoder=text_encoder, test=held_out, name=Path(path).stem)
 
 
@@ -148,8 +150,9 @@ def read_frame(
     frame, test = frame.rename(columns=str), None if test is None else test.rename(columns=str)
     for table in (frame, test):
         if table is not None and label not in table.columns:
-            columns = ", ".join(table.columns[:10])
-            raise DataError(f"{name} has no column {label!r} to take the labels from; it has {columns}")
+            raise DataError(
+                f"{name} has no column {label!r} to take the labels from; it has {shown(list(table.columns))}"
+            )
         if table is not None and table.columns.duplicated().any():
             raise DataError(f"{name} has two columns named {table.columns[table.columns.duplicated()][0]!r}")
     if len(frame) == 0 or len(frame.columns) < 2:
@@ -176,28 +179,6 @@ def fit_table(frame: "pd.DataFrame", label: str = "", text_encoder: TextEncoder 
     frame = frame.rename(columns=str)
     names = [name for name in frame.columns if name != label]
     return TableEncoding(label, tuple(_fit(frame[name], name, text_encoder) for name in names))
-
-
-def load_frame(path: Path, strings: Iterable[str] = ()) -> "pd.DataFrame":
-    """Read a CSV, TSV or Parquet file; columns named in `strings` stay text where the file does not say otherwise."""
-    try:
-        import pandas as pd  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise DataError("reading tables needs pandas: pip install 'halfsure[tables]'") from None
-    text: dict[Hashable, Any] = dict.fromkeys(strings, str)
-    readers: dict[str, Callable[[Path], pd.DataFrame]] = {
-        ".csv": lambda p: pd.read_csv(p, index_col=False, dtype=text),
-        ".tsv": lambda p: pd.read_csv(p, sep="\t", index_col=False, dtype=text),
-        ".parquet": pd.read_parquet,
-    }
-    if path.suffix.lower() not in readers:
-        raise DataError(f"{path}: a table is a .csv, .tsv or .parquet file")
-    try:
-        return readers[path.suffix.lower()](path)
-    except FileNotFoundError:
-        raise DataError(f"there is no file {path}") from None
-    except Exception as error:  # pandas and pyarrow each have many of their own for a damaged file
-        raise DataError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None
 
 
 def _fit(values: "pd.Series[Any]", name: str, text_encoder: TextEncoder | None) -> Column:

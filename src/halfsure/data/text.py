@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from halfsure.data.formats import DataError
+from halfsure.data.files import DataError
 from halfsure.data.reduce import main_directions
 
 __all__ = ["TextEncoding", "Words", "fit_text"]

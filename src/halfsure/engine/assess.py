@@ -10,16 +10,18 @@ from rich.console import Console
 
 from halfsure.data import Data
 from halfsure.engine.config import Config
-from halfsure.engine.folder import BrokenError, RunError, write
+from halfsure.engine.folder import BrokenError, RunError, refuse_links, write
 from halfsure.engine.folds import Evidence, deal, fold_of, without
 from halfsure.engine.many import Job, run_many
+from halfsure.engine.reading import read_json
 from halfsure.engine.run import Run, load
 from halfsure.trust import wilson
 
-__all__ = ["assess", "load_evidence"]
+__all__ = ["assess", "load_evidence", "outcome"]
 
 FILE = "trust.json"
 FORMAT = 1
+SHORT = ("folds", "labels", "accuracy", "interval")
 
 
 def assess(
@@ -29,9 +31,10 @@ def assess(
     held = deal(data, folds, config.seed)
     settings = replace(config, evaluations=1, tensorboard=False, time=None)
     jobs = [Job(fold_folder(path, k, len(held)), settings, without(data, some)) for k, some in enumerate(held)]
-    for outcome in run_many(jobs, workers=workers, console=console):
-        if outcome.error is not None:
-            raise BrokenError(f"fold {outcome.job.name} could not be trained: {outcome.error}")
+    refuse_links(job.out for job in jobs)
+    for done in run_many(jobs, workers=workers, console=console):
+        if done.error is not None:
+            raise BrokenError(f"fold {done.job.name} could not be trained: {done.error}")
     found = [fold_of(data, some, load(job.out)) for job, some in zip(jobs, held, strict=True)]
     right = torch.cat([fold.right for fold in found])
     low, high = wilson(int(right.sum()), len(right))
@@ -49,20 +52,40 @@ def fold_folder(path: Path, number: int, count: int) -> Path:
 
 def load_evidence(run: Run) -> Evidence | None:
     """What held-out labels say of a run, None if it was not checked."""
-    file = None if run.path is None else run.path / FILE
-    if file is None or not file.is_file():
+    content = None if run.path is None else _content(run.path / FILE)
+    if run.path is None or content is None:
         return None
+    file = run.path / FILE
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise RunError(f"{file} is not of this version of halfsure")
         count = content["folds"]
         if not isinstance(count, int) or not 1 <= count <= 1000:
-            raise ValueError(f"{count!r} is no number of folds")  # noqa: TRY301
+            raise ValueError(f"{count!r:.40} is no number of folds")  # noqa: TRY301
         runs = [load(fold_folder(file.parent, number, count)) for number in range(count)]
         evidence = Evidence.from_json(content["evidence"], runs)
-    except (ValueError, KeyError, RecursionError) as error:
+    except (ValueError, KeyError) as error:
         raise RunError(f"{file} cannot be used: {error}") from None
     if any(fold.classes != run.classes for fold in runs):
         raise RunError(f"{file}: the folds have other classes than the run")
     return evidence
+
+
+def outcome(path: Path) -> dict[str, Any] | None:
+    """What trust.json says in short: folds, labels, accuracy and its interval; None if the run was not checked."""
+    content = _content(path / FILE)
+    if content is None:
+        return None
+    if missing := [name for name in SHORT if name not in content]:
+        raise RunError(f"{path / FILE} cannot be used: it does not say {missing[0]}")
+    return {name: content[name] for name in SHORT}
+
+
+def _content(file: Path) -> dict[str, Any] | None:
+    if not file.is_file():
+        return None
+    try:
+        content = read_json(file)
+    except ValueError as error:
+        raise RunError(f"{file} cannot be used: {error}") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise RunError(f"{file} is not of this version of halfsure")
+    return content

@@ -1,5 +1,6 @@
 """Class weights and class shares, from what a person asked for and the labels there are."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,9 @@ from numpy.typing import NDArray
 from halfsure.data import Data, DataError
 from halfsure.engine.config import Config
 
-__all__ = ["class_settings", "label_shares"]
+__all__ = ["class_settings", "expected_shares", "label_shares", "listed"]
+
+SHOWN = 10  # names of classes in one sentence
 
 
 def label_shares(data: Data) -> NDArray[np.float64]:
@@ -16,6 +19,19 @@ def label_shares(data: Data) -> NDArray[np.float64]:
     counts = np.bincount(data.train.labels[data.labeled], minlength=len(data.classes))
     shares: NDArray[np.float64] = counts / counts.sum()
     return shares
+
+
+def expected_shares(data: Data, config: Config) -> NDArray[np.float64]:
+    """Share of each class that predictions should have: a prior that was given, or that of the labels. → (classes,)."""
+    if config.prior is None:
+        return label_shares(data)
+    return np.array(class_settings(data, config)["prior"])
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names of classes in a sentence, the first of them where they are many."""
+    left = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {left:,} more" if left > 0 else "")
 
 
 def class_settings(data: Data, config: Config) -> dict[str, Any]:

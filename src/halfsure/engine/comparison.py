@@ -13,8 +13,9 @@ from halfsure.data import Data, DataError, Part
 from halfsure.data.dataset import UNLABELED
 from halfsure.engine.baselines import BASELINES, baseline_errors
 from halfsure.engine.config import Config, DataConfig
-from halfsure.engine.folder import RunError, write
+from halfsure.engine.folder import RunError, refuse_links, write
 from halfsure.engine.many import Job, Outcome
+from halfsure.engine.reading import read_json
 from halfsure.engine.record import FREE
 from halfsure.metrics import paired_difference
 
@@ -69,6 +70,7 @@ class Plan:
             _same(self.out, found, wanted)
         elif self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
             raise RunError(f"{self.out} holds something else than a comparison; choose another --out")
+        refuse_links(job.out for job in self.jobs())
         errors: dict[str, dict[str, float]] = (found or {}).get("baselines", {})
         if baselines and not errors:
             errors = self._baselines()
@@ -137,6 +139,9 @@ def _row(part: str, lines: dict[int, dict[str, Any]]) -> dict[str, Any]:
         "candidates": _mean([score["sparse_support"] for score in scores.values()]),
         "truth_among_candidates": _mean([score["sparse_top_m_accuracy"] for score in scores.values()]),
         "dead": {str(seed): line["dead"] for seed, line in lines.items() if line.get("dead")},
+        "constant": {
+            s: line["constant"] for s, line in zip(scores, lines.values(), strict=True) if line.get("constant")
+        },
     }
 
 
@@ -175,24 +180,41 @@ def _read(file: Path) -> dict[str, Any] | None:
     if not file.is_file():
         return None
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
+        found = read_json(file)
+    except ValueError:
         found = None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(found, dict) or found.get("format") != FORMAT or not _is_errors(found.get("baselines", {})):
         raise RunError(f"{file} is not a comparison that this halfsure can read; choose another --out")
     return found
+
+
+def _is_errors(values: Any) -> bool:
+    """Whether these are errors by name and seed."""
+    if not isinstance(values, dict) or not all(isinstance(by_seed, dict) for by_seed in values.values()):
+        return False
+    errors = [error for by_seed in values.values() for error in by_seed.values()]
+    return all(type(error) in (int, float) and 0 <= error <= 1 for error in errors)
+
+
+def _within(values: Any, *keys: str) -> dict[str, Any]:
+    """The object at the end of some keys; an empty one if there is none."""
+    for key in keys:
+        values = values.get(key) if isinstance(values, dict) else None
+    return values if isinstance(values, dict) else {}
 
 
 def _same(out: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Refuse to go on with another comparison than the one in the folder, saying what differs."""
     names = ("source", "methods", "seeds")
-    changes = [f"{name} was {found.get(name)}, now {wanted[name]}" for name in names if found.get(name) != wanted[name]]
+    changes = [
+        f"{name} was {found.get(name)!s:.200}, now {wanted[name]}" for name in names if found.get(name) != wanted[name]
+    ]
     if not changes:
-        was, now = found.get("settings", {}), wanted["settings"]
-        pairs = [(was.get("data", {}), now["data"])]
-        pairs += [(was.get("config", {}).get(method, {}), config) for method, config in now["config"].items()]
+        now = wanted["settings"]
+        pairs = [(_within(found, "settings", "data"), now["data"])]
+        pairs += [(_within(found, "settings", "config", method), config) for method, config in now["config"].items()]
         for before, after in pairs:
-            changes += [f"{k} was {before.get(k)!r}, now {v!r}" for k, v in after.items() if before.get(k) != v]
+            changes += [f"{k} was {before.get(k)!r:.80}, now {v!r}" for k, v in after.items() if before.get(k) != v]
     if changes := list(dict.fromkeys(changes)):
         raise RunError(
             f"{out} holds another comparison: {'; '.join(changes[:4])}{' …' if len(changes) > 4 else ''}. "

@@ -2,7 +2,8 @@
 
 import re
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from halfsure._checks import check_count, check_number
 from halfsure.algorithms import Algorithm
@@ -41,6 +42,11 @@ class DataConfig:
     """Scale the images of a folder to this side."""
     skip_bad: bool = False
     """Leave images that cannot be read out, and say which."""
+
+    @classmethod
+    def from_json(cls, values: Any) -> "DataConfig":
+        """Read what config.json holds; settings this version does not know, or of another type, are refused."""
+        return cls(**_typed(cls, values))
 
 
 @dataclass(frozen=True)
@@ -170,7 +176,8 @@ class Config:
     threads: int | None = None
     """Threads of torch; as it is if not given."""
     deterministic: bool = False
-    """Refuse operations that may differ from run to run; on one CPU runs are the same without."""
+    """Refuse operations that may differ from run to run. On the CPU the bits are the same without, and a step takes
+    about as long; on a GPU it takes longer, and $CUBLAS_WORKSPACE_CONFIG is set to :4096:8 if it is not yet."""
     tensorboard: bool = True
     """Write TensorBoard events where it is installed."""
 
@@ -185,8 +192,10 @@ class Config:
         for name in ("warmup", "ramp", "strong_swap", "weak_drop", "strong_drop"):
             check_number(name, getattr(self, name), 0, 1)
         check_number("ema", self.ema, 0, 0.9999999)
-        if self.threads is not None:
-            check_number("threads", check_count("threads", self.threads, 1), 1, 1024)
+        for name, most in MOST.items():
+            if getattr(self, name) is not None:
+                at_least = 0 if name == "ops" else 1
+                check_number(name, check_count(name, getattr(self, name), at_least), at_least, most)
         if self.clip is not None:
             check_number("clip", self.clip, 1e-12)
         for item in fields(self):
@@ -208,15 +217,15 @@ class Config:
         return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> "Config":
-        """Read what `as_json` gave; settings this version does not know are refused."""
-        known = {item.name for item in fields(cls)}
-        if unknown := sorted(set(values) - known):
-            raise ValueError(f"this version of halfsure has no setting {unknown[0]!r}")
-        settings: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        return cls(**settings)
+    def from_json(cls, values: Any) -> "Config":
+        """Read what `as_json` gave; settings this version does not know, or of another type, are refused."""
+        return cls(**_typed(cls, values))
 
 
+LONGEST = 10_000 * 86_400.0
+"""Seconds of a run."""
+MOST = {"steps": 10**15, "evaluations": 10**6, "ops": 1000, "copies": 1000, "power_steps": 1000, "threads": 1024}
+"""Larger numbers are slips: they would take all memory, or for ever."""
 CHOICES = {
     "preset": ("quick", "cpu", "paper"),
     "norm": ("batch", "group", "none"),
@@ -232,9 +241,35 @@ CHOICES = {
 def parse_time(text: str) -> float:
     """`90s`, `5m`, `1.5h` → seconds."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd])\s*", text)
-    if match is None or float(match[1]) == 0:
-        raise ValueError(f"a time is a number with s, m, h or d, such as 90s or 5m, got {text!r}")
-    return float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
+    seconds = 0.0 if match is None else float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]]
+    if not 0 < seconds <= LONGEST:
+        raise ValueError(f"a time is a number with s, m, h or d, such as 90s or 5m, up to 10000d, got {text!r:.60}")
+    return seconds
+
+
+def _typed(kind: type, values: Any) -> dict[str, Any]:
+    """Settings out of JSON, where lists stand for tuples, once each has a type that its field declares."""
+    if not isinstance(values, dict):
+        raise ValueError(f"settings are an object, got {values!r:.60}")  # noqa: TRY004 - all that is wrong is one kind
+    declared = get_type_hints(kind)
+    if unknown := sorted(set(values) - set(declared)):
+        raise ValueError(f"this version of halfsure has no setting {unknown[0]!r:.60}")
+    found = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    for name, value in found.items():
+        if not _fits(value, declared[name]):
+            raise ValueError(f"{name} cannot be {values[name]!r:.60}")
+    return found
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a declared type; a whole number is a number, true and false are none."""
+    if get_origin(kind) in (Union, UnionType):
+        return any(_fits(value, part) for part in get_args(kind))
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple) and all(_fits(item, get_args(kind)[0]) for item in value)
+    return type(value) in ((int, float) if kind is float else (kind,))
 
 
 def _check_choice(name: str, value: Any) -> None:

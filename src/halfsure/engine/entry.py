@@ -153,13 +153,13 @@ def go_on(path: str | os.PathLike[str], console: Console | None = None) -> Run:
     return recorded(path).go_on(console)
 
 
-def recorded(path: str | os.PathLike[str]) -> Recorded:
-    """Read a run folder and open its data again, with the same samples labeled."""
+def recorded(path: str | os.PathLike[str], opening: Callable[[str], None] | None = None) -> Recorded:
+    """Read a run folder and open its data again, with the same samples labeled; `opening` hears of the source first."""
     folder = Folder(path)
     found = folder.config
     if found is None:
         raise RunError(f"there is no run in {folder.path}; begin one with: halfsure train SOURCE --out {folder.path}")
-    if found.get("source") is None or found.get("net") is None:
+    if not isinstance(found.get("source"), str) or found.get("net") is None:
         raise RunError(
             f"{folder.path} was begun from Python with data or a network of one's own: go on with the same call of fit"
         )
@@ -167,10 +167,12 @@ def recorded(path: str | os.PathLike[str]) -> Recorded:
         config = Config.from_json(found["config"])
         config.check()
         config.algorithm()
-        data_config = DataConfig(**found["data"])
+        data_config = DataConfig.from_json(found["data"])
         folds = check_count("folds", found.get("folds", 0), 0)
     except (TypeError, ValueError, KeyError) as error:
-        raise RunError(f"{folder.path / 'config.json'} cannot be used: {error}") from None
+        raise RunError(f"{folder.path / 'config.json'} cannot be used: {error!s:.400}") from None
+    if opening is not None:
+        opening(found["source"])
     data = open_again(folder.path, found["source"], data_config, config.seed)
     return Recorded(folder.path, data, config, found["source"], data_config, folds)
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from halfsure.algorithms import Algorithm
 from halfsure.data import Data
 from halfsure.data.random import permute
-from halfsure.engine.classes import label_shares
+from halfsure.engine.classes import expected_shares
 from halfsure.engine.config import Config
 from halfsure.engine.inputs import Preprocessing
 from halfsure.engine.ranks import Ranks
@@ -20,6 +20,7 @@ from halfsure.metrics import dead_classes, pseudo_labels, score
 __all__ = ["Evaluator"]
 
 SALT = 0xE7A1  # keeps the samples that are scored apart from other draws
+TELLING = 2000  # labeled samples that are looked at where all others are predicted alike
 
 
 def others(places: NDArray[np.int64], left_out: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -52,29 +53,36 @@ class Evaluator:
         """One line of metrics.jsonl."""
         last = step == self.config.steps
         line: dict[str, Any] = {}
+        known: dict[str, Tensor] = {}
         self.ranks.share_buffers(model)
         for name, part in (("test", self.data.test), ("val", self.data.val)):
             if part is not None and len(part):
                 limit = 0 if last or name == "val" else self.config.test_sample
                 chosen = self._some(len(part), limit)
-                line[name], _ = self._score(model, part.samples, part.labels, chosen)
+                known[name] = torch.from_numpy(part.labels[chosen])
+                line[name], _ = self._score(model, part.samples, known[name], chosen)
         if len(self.unlabeled):
             chosen = self.unlabeled
-            line["unlabeled"], logits = self._score(model, self.data.train.samples, self.data.train.labels, chosen)
-            target = self.algorithm.audit(logits)
-            known = torch.from_numpy(self.data.train.labels[chosen])
-            line["pseudo_labels"] = pseudo_labels(target, known)
-            line["dead"] = self._dead(line["unlabeled"]["predicted"], known)
+            known["unlabeled"] = torch.from_numpy(self.data.train.labels[chosen])
+            line["unlabeled"], logits = self._score(model, self.data.train.samples, known["unlabeled"], chosen)
+            line["pseudo_labels"] = pseudo_labels(self.algorithm.audit(logits), known["unlabeled"])
+        judged = next((name for name in ("unlabeled", "test", "val") if name in line), None)
+        line["dead"] = self._dead(line[judged]["predicted"], known[judged]) if judged else []
+        line["constant"] = self._constant(model, [line[name]["predicted"] for name in known])
         return line
 
     def _score(
-        self, model: nn.Module, samples: NDArray[Any], labels: NDArray[np.int64], chosen: NDArray[np.int64]
+        self, model: nn.Module, samples: NDArray[Any], labels: Tensor, chosen: NDArray[np.int64]
     ) -> tuple[dict[str, Any], Tensor]:
+        logits = self._logits(model, samples, chosen)
+        return score(logits, labels, self.algorithm.map), logits
+
+    def _logits(self, model: nn.Module, samples: NDArray[Any], chosen: NDArray[np.int64]) -> Tensor:
         batch = self.config.eval_batch
         logits = logits_of(model, samples, self.preprocessing, batch=batch, ranks=self.ranks, chosen=chosen)
         if not bool(logits.isfinite().all()):
             raise FloatingPointError("the output of the averaged model")
-        return score(logits, torch.from_numpy(labels[chosen]), self.algorithm.map), logits
+        return logits
 
     def _unlabeled(self) -> NDArray[np.int64]:
         """The unlabeled samples to score, ascending."""
@@ -97,5 +105,19 @@ class Evaluator:
         if len(known) == len(labels):
             expected = torch.bincount(known, minlength=len(self.data.classes)).tolist()
         else:
-            expected = label_shares(self.data).tolist()
+            expected = expected_shares(self.data, self.config).tolist()
         return [self.data.classes[index] for index in dead_classes(predicted, expected)]
+
+    def _constant(self, model: nn.Module, predicted: list[list[int]]) -> str | None:
+        """The class that is predicted for every sample, of whatever class; None if there is no such."""
+        if np.count_nonzero(np.sum(predicted, axis=0)) > 1:
+            return None
+        # There are labels of every class: a model that tells nothing apart gives itself away on them, and needs no
+        # guess about what the other samples are.
+        labeled = self.data.labeled
+        first = np.unique(self.data.train.labels[labeled], return_index=True)[1][:TELLING]
+        chosen = labeled[np.union1d(first, self._some(len(labeled), TELLING))]
+        best = self._logits(model, self.data.train.samples, chosen).argmax(-1)
+        counts = best.bincount(minlength=len(self.data.classes)).tolist()
+        everywhere = np.flatnonzero(np.sum([counts, *predicted], axis=0))
+        return self.data.classes[int(everywhere[0])] if len(everywhere) == 1 else None

@@ -4,19 +4,26 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
 
-__all__ = ["FORMAT", "BrokenError", "Folder", "RunError", "write"]
+from halfsure.engine.checkpoint import unpack
+from halfsure.engine.reading import read_json, read_lines
+
+__all__ = ["FORMAT", "BrokenError", "Folder", "RunError", "reason", "refuse_links", "write"]
 
 FORMAT = 1
 CHECKPOINTS = ("resume.pt", "resume.previous.pt")
 TRAILER = b"\nhalfsure sha256 "
+FURTHEST = 2**53
+"""A step that any number can still hold."""
+INSIDE = (".lock", "folds", "tensorboard")
+"""What a run writes to without replacing it, and so must not be a link to somewhere else."""
 
 
 class RunError(Exception):
@@ -49,14 +56,23 @@ class Folder:
         """Keep other processes out for the time of the block; a process that dies holds no lock."""
         if self.path.exists() and not self.path.is_dir():
             raise RunError(f"{self.path} is a file; a run needs a folder: choose another --out")
-        self.path.mkdir(parents=True, exist_ok=True)
+        refuse_links(self.path / name for name in INSIDE)
+        lock = FileLock(self.path / ".lock", timeout=0)
         try:
-            with FileLock(self.path / ".lock", timeout=0):
-                yield
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
         except Timeout:
             raise RunError(
                 f"another process is training in {self.path}; wait for it, or choose another --out"
             ) from None
+        except OSError as error:  # a disk that is full or read-only, or a network's that knows no locks
+            raise RunError(
+                f"a run cannot be kept in {self.path}: {reason(error)}; mend that, or choose another --out"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     @property
     def config(self) -> dict[str, Any] | None:
@@ -65,16 +81,18 @@ class Folder:
         if not file.is_file():
             return None
         try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError):
-            raise RunError(f"{file} is not valid JSON: the run cannot be read") from None
+            found = read_json(file)
+        except ValueError as error:
+            raise RunError(f"{file}: {error}, so the run cannot be read") from None
         if not isinstance(found, dict) or "format" not in found:
             raise RunError(f"{file} is not the config of a run")
         if found["format"] != FORMAT:
             raise RunError(
-                f"{self.path} is a run of format {found['format']}, made by halfsure {_made_by(found)}; this halfsure "
-                f"reads format {FORMAT}: open it with that version"
+                f"{self.path} is a run of format {found['format']!r:.40}, made by halfsure {_made_by(found):.40}; this "
+                f"halfsure reads format {FORMAT}: open it with that version"
             )
+        if not all(isinstance(found.get(key, {}), dict) for key in ("versions", "config")):
+            raise RunError(f"{file} is not the config of a run")
         return found
 
     def write_config(self, config: dict[str, Any]) -> None:
@@ -92,19 +110,12 @@ class Folder:
     def metrics(self, up_to: int | None = None) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl; one that was cut off in the middle is left out."""
         file = self.path / "metrics.jsonl"
-        lines = []
-        for text in file.read_bytes().split(b"\n") if file.is_file() else []:
-            try:
-                line = json.loads(text)
-            except (ValueError, RecursionError):
-                continue
-            if (
-                isinstance(line, dict)
-                and isinstance(line.get("step"), int)
-                and (up_to is None or line["step"] <= up_to)
-            ):
-                lines.append(line)
-        return lines
+        try:
+            lines = list(read_lines(file)) if file.is_file() else []
+        except ValueError as error:
+            raise RunError(f"{file}: {error}, so it is none that halfsure wrote") from None
+        highest = FURTHEST if up_to is None else up_to
+        return [line for line in lines if type(line.get("step")) is int and 0 <= line["step"] <= highest]
 
     def keep_metrics(self, lines: list[dict[str, Any]]) -> None:
         """Write metrics.jsonl anew with these lines only."""
@@ -154,12 +165,27 @@ def read_state(file: Path) -> dict[str, Any]:
     if not found or hashlib.sha256(content).hexdigest().encode() != digest:
         raise RunError(f"{file} is damaged")
     try:
-        state = torch.load(io.BytesIO(content), weights_only=True)
-    except Exception as error:  # torch raises whatever its parts raise
-        raise RunError(f"{file} cannot be read: {type(error).__name__}") from None
-    if not isinstance(state, dict) or not isinstance(state.get("step"), int):
+        state = unpack(content)
+    except ValueError as error:
+        raise RunError(f"{file} cannot be read: {error}") from None
+    if not isinstance(state, dict) or type(state.get("step")) is not int:
         raise RunError(f"{file} is not a checkpoint")
     return state
+
+
+def reason(error: BaseException) -> str:
+    """Why something failed, without the number that systems put before it."""
+    said = error.strerror if isinstance(error, OSError) else str(error)
+    return (said or str(error) or type(error).__name__).splitlines()[0]
+
+
+def refuse_links(paths: Iterable[Path]) -> None:
+    """Refuse to write to what is a link: it may lead out of the folder."""
+    for path in paths:
+        if path.is_symlink():
+            raise RunError(
+                f"{path} is a link, and a run writes into its own folder alone; remove it, or choose another --out"
+            )
 
 
 def write(file: Path, content: bytes) -> None:
@@ -172,14 +198,24 @@ def write_part(file: Path, content: bytes) -> Path:
     """Write a file's content beside it, down to the disk; if that fails nothing is left behind."""
     part = file.with_name(file.name + ".part")
     try:
-        with open(part, "wb") as out:
+        part.unlink(missing_ok=True)  # what is left of a process that died, or a link that leads elsewhere
+        with open(part, "xb") as out:
             out.write(content)
             out.flush()
             os.fsync(out.fileno())
+    except OSError as error:
+        _discard(part)
+        raise OSError(error.errno, reason(error), str(file)) from error  # a failed write knows of no file
     except BaseException:
-        part.unlink(missing_ok=True)
+        _discard(part)
         raise
     return part
+
+
+def _discard(part: Path) -> None:
+    """Remove a file; where that fails too, what went wrong first is told."""
+    with suppress(OSError):
+        part.unlink(missing_ok=True)
 
 
 def sync(folder: Path) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from halfsure.engine.classes import listed
+
 __all__ = ["Display"]
 
 SECONDS = {True: 0.2, False: 30.0}  # between two updates, in a terminal and elsewhere
@@ -37,7 +39,7 @@ class Display:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._progress is not None:
-            self._progress.stop()
+            self._attempt(self._progress.stop)
 
     def step(self, done: int) -> None:
         """Tell whoever watches of a step."""
@@ -54,7 +56,8 @@ class Display:
             f"{name[0].upper()} {terms[name]:.3f}" for name in ("supervised", "consistency", "distillation")
         )
         if self._progress is not None:
-            self._progress.update(self._task, completed=done, text=f"{text}{self._error}")
+            progress = self._progress
+            self._attempt(lambda: progress.update(self._task, completed=done, text=f"{text}{self._error}"))
         else:
             left = (now - self._began) / max(done - self._start, 1) * (self._steps - done)
             self._print(f"step {done:,} of {self._steps:,}  {text}  {_duration(left)} left")
@@ -68,8 +71,11 @@ class Display:
             self._error = f"  {parts[1]}" if len(parts) > 1 else ""
             parts += [f"sure {scored['dominant']:.3f}", f"candidates {scored['sparse_support']:.2f}"]
         parts.append(f"loss {line['train']['total']:.3f}")
-        if line.get("dead") and line["step"] > self._steps / 5:  # at first no network predicts every class
-            parts.append(f"not predicted: {', '.join(line['dead'])}")
+        if line["step"] > self._steps / 5:  # at first no network predicts every class
+            if line.get("constant") is not None:
+                parts.append(f"predicts only {line['constant']}")
+            elif line.get("dead"):
+                parts.append(f"not predicted: {listed(line['dead'])}")
         parts.append(_duration(line["seconds"]))
         self._print("  ".join(parts))
 
@@ -79,8 +85,17 @@ class Display:
             self._print(sentence, style="yellow")
 
     def _print(self, text: str, style: str | None = None) -> None:
-        if self._console is not None:
-            self._console.print(text, style=style, highlight=False, soft_wrap=True, markup=False)
+        if (console := self._console) is not None:
+            self._attempt(lambda: console.print(text, style=style, highlight=False, soft_wrap=True, markup=False))
+
+    def _attempt(self, show: Callable[[], None]) -> None:
+        """Show something. A terminal that was closed, or a log on a full disk, is no reason for a run to end."""
+        try:
+            show()
+        except BrokenPipeError:
+            raise
+        except OSError:
+            self._console = self._progress = None
 
 
 def _duration(seconds: float) -> str:

@@ -2,10 +2,10 @@
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, distributed, nn
@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from halfsure.engine.folder import RunError
 
-__all__ = ["Ranks", "launched"]
+__all__ = ["Ranks", "ToldError", "launched"]
 
 
 T = TypeVar("T")
@@ -23,6 +23,13 @@ T = TypeVar("T")
 # wait for ever: the destructor joins gloo's threads while it holds the interpreter's lock, and one of them needs that
 # lock to let go of a tensor.
 GROUPS: list[object] = []
+
+LOST = ("gloo/transport", "NCCL", "Connection closed by peer", "Connection reset by peer")
+"""Words of torch where another rank is gone."""
+
+
+class ToldError(RunError):
+    """A refusal that the first rank tells of."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,21 @@ class Ranks:
         distributed.broadcast_object_list(holder, 0)
         return holder[0]
 
+    def by_first(self, work: Callable[[], T]) -> T:
+        """What the first rank finds, on all; what it refuses all refuse, and it alone has to say why."""
+        if self.size == 1:
+            return work()
+        found: tuple[T | None, Exception | None] = (None, None)
+        if self.first:
+            try:
+                found = work(), None
+            except (RunError, OSError) as error:
+                found = None, error
+        result, refusal = self.same_object(found)
+        if refusal is not None:
+            raise refusal if self.first else ToldError(str(refusal))
+        return cast("T", result)
+
     def all_objects(self, value: T) -> list[T]:
         """The values of all ranks, in their order."""
         if self.size == 1:
@@ -131,6 +153,19 @@ def launched() -> bool:
 @contextmanager
 def ranks_for(device: torch.device) -> Iterator[Ranks]:
     """The ranks torchrun launched, joined for the time of the block; else one process alone."""
+    with _joined(device) as ranks:
+        try:
+            yield ranks
+        except RuntimeError as error:
+            if ranks.size > 1 and any(words in str(error) for words in LOST):
+                raise RunError(
+                    "another process of this run has ended, and so this one cannot go on; what was saved is kept"
+                ) from error
+            raise
+
+
+@contextmanager
+def _joined(device: torch.device) -> Iterator[Ranks]:
     if not distributed.is_available():
         yield Ranks()
     elif distributed.is_initialized():

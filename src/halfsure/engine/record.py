@@ -1,6 +1,7 @@
 """What a run leaves behind: its folder, written by one process, or nothing but memory."""
 
 import hashlib
+import json
 import platform
 import subprocess
 from collections.abc import Iterator
@@ -17,15 +18,17 @@ from torch import nn
 import halfsure
 from halfsure.data import Data, Split
 from halfsure.engine.config import Config
-from halfsure.engine.folder import FORMAT, BrokenError, Folder, RunError
+from halfsure.engine.events import Events
+from halfsure.engine.folder import FORMAT, BrokenError, Folder, RunError, reason
 from halfsure.engine.inputs import Preprocessing
 from halfsure.engine.ranks import Ranks
-from halfsure.engine.run import save_model
+from halfsure.engine.stored import read_model, save_model
 from halfsure.simplex import Map
 
 __all__ = ["Record", "fingerprint"]
 
-# What may differ between a run and the one that goes on with it: it has no influence on any result.
+# What may differ between a run and the one that goes on with it: it has no influence on any result, but for the last
+# digits of sums over another number of threads, of which there is a remark.
 FREE = {"tensorboard", "save_minutes", "threads"}
 
 
@@ -39,27 +42,27 @@ class Record:
         self.config: dict[str, Any] = {}
         self.remarks: list[str] = []
         self._about_model: dict[str, Any] = {}
-        self._board: Any = None
+        self._events: Events | None = None
         self._tensorboard = False
         self._saved: int | None = None
 
     def __enter__(self) -> "Record":
         self._lock = self._mine.lock() if self._mine else None
-        if self._lock:
-            self._lock.__enter__()
+        if self.folder is not None:
+            self._ranks.by_first(lambda: self._lock.__enter__() if self._lock else None)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._board is not None:
-            self._board.close()
+        if self._events is not None:
+            self._events.close()
         if self._lock:
             self._lock.__exit__(kind, error, trace)
 
     def steps(self) -> int | None:
         """How many steps the run in the folder has, if there is one."""
-        found = self._ranks.same_object(self._mine.config if self._mine else None)
+        found = self._ranks.by_first(lambda: self._mine.config if self._mine else None)
         if found is None:
             return None
         try:
@@ -81,77 +84,120 @@ class Record:
             "versions": _versions(),
             "git": _git_revision(),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "threads": torch.get_num_threads(),
             **about,
             "fingerprint": fingerprint(data),
             "config": config.as_json(),
         }
         self._tensorboard = config.tensorboard
-        if self._mine:
-            self.config = self._own(self._mine, data, config)
-        self.config = self._ranks.same_object(self.config)
+        self.config = self._ranks.by_first(lambda: self._own(self._mine, data, config) if self._mine else self.config)
 
     def _own(self, folder: Folder, data: Data, config: Config) -> dict[str, Any]:
         found = folder.config
         if found is not None:
             _same_run(folder, found, self.config)
-            then, now = found["versions"].get("torch"), str(torch.__version__)
+            then, now = found.get("versions", {}).get("torch"), str(torch.__version__)
             self.remarks += [f"begun with torch {then}, now {now}: the bits may differ"] if then != now else []
+            before, count = found.get("threads", found["config"].get("threads")), torch.get_num_threads()
+            if before not in (None, count):
+                self.remarks.append(f"begun on {before} threads of torch, now {count}: the bits may differ")
             return found
         if folder.begun:
             raise RunError(
                 f"{folder.path} has checkpoints but no config.json to say of what; choose another --out, or remove it"
             )
         split = Split.of(data.name, data.train.labels, data.labeled, data.classes, config.seed)
-        split.save(folder.path / "split.json")
-        folder.write_config(self.config)
+        with self._saving(0):
+            split.save(folder.path / "split.json")
+            folder.write_config(self.config)
         return self.config
 
     def resume(self) -> dict[str, Any] | None:
         """The state to go on from, the same on every rank; None if there is none yet."""
-        state, trouble = self._ranks.same_object(self._mine.resume() if self._mine else (None, ""))
+        state, self.metrics, notes = self._ranks.by_first(lambda: self._found(self._mine))
         step = state["step"] if state else 0
         self._saved = step if state else None
-        if self._mine:
-            self.metrics = self._mine.metrics(up_to=step) if state else []
-            self._mine.keep_metrics(self.metrics)
-            self._board = _tensorboard(self._mine.path, step) if self._tensorboard else None
-        self.metrics = self._ranks.same_object(self.metrics)
-        self.remarks += [trouble] if trouble else []
+        if self._mine and self._tensorboard:
+            self._events = Events(self._mine.path, step)
+        self.remarks += notes
         if step == self.config["config"]["steps"]:
             self.remarks.append(f"this run is finished: all of its {step:,} steps are done")
         elif step:
             self.remarks.append(f"going on from step {step:,}")
-        if state and len(state["window"]) != self._ranks.size:
+        if state and isinstance(state.get("window"), list) and len(state["window"]) != self._ranks.size:
             self.remarks.append(
                 f"saved by {len(state['window'])} processes, now {self._ranks.size}: the bits will differ from there on"
             )
         return state
 
+    def _found(self, folder: Folder | None) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[str]]:
+        """What the folder has to go on from: a state, the evaluations up to it, and remarks; the rest is let go."""
+        if folder is None:
+            return None, [], []
+        state, trouble = folder.resume()
+        notes = [trouble] if trouble else []
+        if state and isinstance(state.get("settings"), dict):
+            _same_settings(folder, state["settings"], Config().as_json() | self.config["config"])
+        lines = folder.metrics(up_to=state["step"]) if state else []
+        kept = _lines(state) if state else None
+        if kept is not None and lines != kept:
+            notes.append(f"{folder.path / 'metrics.jsonl'} was damaged; it is written anew from the checkpoint")
+            lines = kept
+        with self._saving(state["step"] if state else 0):
+            folder.keep_metrics(lines)
+        return state, lines, notes
+
     def add(self, line: dict[str, Any]) -> None:
         """Take an evaluation in."""
         self.metrics.append(line)
-        if self._mine:
-            with self._saving(line["step"]):
-                self._mine.append(line)
-        if self._board is not None:
-            for name, value in _numbers(line):
-                self._board.add_scalar(name, value, line["step"])
-            self._board.flush()
+
+        def write() -> None:
+            if self._mine:
+                with self._saving(line["step"]):
+                    self._mine.append(line)
+
+        self._ranks.by_first(write)
+        if self._events is not None:
+            self._events.add(line)
 
     def save(self, state: dict[str, Any], model: nn.Module) -> None:
         """Write a checkpoint and the model; what was saved before stays until this is whole."""
-        if self._mine:
-            with self._saving(state["step"]):
-                save_model(self._mine, model, self._about_model)
-                self._mine.save(state)
+        whole = Config().as_json() | self.config["config"]  # a setting that came later was at its default
+        settings = {name: value for name, value in whole.items() if name not in FREE}
+        # What other files hold is in the checkpoint too, under its checksum: damage to them is noticed.
+        more = {"settings": settings, "metrics": json.loads(json.dumps(self.metrics))}
+
+        def write() -> None:
+            if self._mine:
+                with self._saving(state["step"]):
+                    save_model(self._mine, model, self._about_model)
+                    self._mine.save(state | more)
+
+        self._ranks.by_first(write)
         self._saved = state["step"]
+
+    def mend(self, model: nn.Module) -> None:
+        """Write the model anew where its file is damaged or gone: the checkpoint has the weights too."""
+
+        def write() -> None:
+            if self._mine is None:
+                return
+            file = self._mine.path / "model.safetensors"
+            try:
+                read_model(file)
+            except RunError:
+                self.remarks.append(f"{file} was damaged or missing; it is written anew from the checkpoint")
+                with self._saving(self._saved or 0):
+                    save_model(self._mine, model, self._about_model)
+
+        self._ranks.by_first(write)
 
     @contextmanager
     def _saving(self, step: int) -> Iterator[None]:
         try:
             yield
-        except OSError as error:
-            why = error.strerror or str(error)
+        except (OSError, MemoryError) as error:
+            why = "there is too little memory" if isinstance(error, MemoryError) else reason(error)
             raise BrokenError(f"step {step:,} could not be saved: {why}. {self.last_good()}") from error
 
     def where(self) -> str:
@@ -160,11 +206,13 @@ class Record:
             return "Nothing was saved: the run has no folder."
         if self._saved is None:
             return "Nothing had been saved yet."
+        if not self.folder.begun:
+            return f"What was saved is gone: somebody removed or emptied {self.folder.path}."
         return f"The last good checkpoint is that of step {self._saved:,}, in {self.folder.path}"
 
     def last_good(self) -> str:
         """The same, and how to go on."""
-        if self.folder is None or self._saved is None:
+        if self.folder is None or self._saved is None or not self.folder.begun:
             return self.where()
         own = self.config.get("source") is None or self.config.get("net") is None
         how = "the same call goes on from there" if own else f"go on with: halfsure resume {self.folder.path}"
@@ -218,6 +266,29 @@ def _same_run(folder: Folder, found: dict[str, Any], wanted: dict[str, Any]) -> 
         )
 
 
+def _same_settings(folder: Folder, was: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuse a config.json that is not the one the run was begun with: it was changed, or a bit of it flipped."""
+    changes = [
+        f"{key} is {now.get(key)!r}, was {was[key]!r}" for key in was if key not in FREE and now.get(key) != was[key]
+    ]
+    if changes:
+        raise RunError(
+            f"{folder.path / 'config.json'} is not what the run was begun with: {'; '.join(changes[:4])}"
+            f"{' …' if len(changes) > 4 else ''}. Put that back, or begin another run in another --out"
+        )
+
+
+def _lines(state: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The evaluations that a checkpoint holds; None if it is from before they did."""
+    lines = state.get("metrics")
+    sound = isinstance(lines, list) and all(isinstance(x, dict) and type(x.get("step")) is int for x in lines)
+    try:
+        json.dumps(lines, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):  # tensors, NaN: not written by a run
+        sound = False
+    return lines if sound else None
+
+
 def _versions() -> dict[str, str]:
     return {
         "halfsure": halfsure.__version__,
@@ -234,21 +305,3 @@ def _git_revision() -> str | None:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def _tensorboard(path: Path, step: int) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - optional, and slow to import
-    except ImportError:
-        return None
-    return SummaryWriter(str(path / "tensorboard"), purge_step=step + 1)
-
-
-def _numbers(line: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:
-    found: list[tuple[str, float]] = []
-    for key, value in line.items():
-        if isinstance(value, dict):
-            found += _numbers(value, f"{prefix}{key}/")
-        elif isinstance(value, int | float) and key != "step":
-            found.append((prefix + key, float(value)))
-    return found

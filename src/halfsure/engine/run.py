@@ -1,5 +1,6 @@
 """A trained model with everything needed to use it: map, classes, preprocessing."""
 
+import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from halfsure.data import DataError
 from halfsure.engine.folder import Folder, RunError
 from halfsure.engine.inputs import Preprocessing
 from halfsure.engine.ranks import Ranks
@@ -39,7 +41,7 @@ class Run:
 
     def logits(self, samples: NDArray[Any], batch: int = 500) -> Tensor:
         """Samples as they were stored for training, uint8 images or float rows → (n, classes)."""
-        return logits_of(self.model, samples, self.preprocessing, batch=batch)
+        return _finite(logits_of(self.model, samples, self.preprocessing, batch=batch))
 
     def predict_proba(self, samples: NDArray[Any]) -> NDArray[np.float32]:
         """Probabilities in the model's own map. → (n, classes)."""
@@ -48,7 +50,17 @@ class Run:
 
     def predict(self, samples: NDArray[Any]) -> list[str]:
         """The best class of each sample, by its name."""
-        return [self.classes[index] for index in self.logits(samples).argmax(-1).tolist()]
+        return [self.classes[index] for index in self.best(samples).tolist()]
+
+    def best(self, samples: NDArray[Any], batch: int = 500) -> Tensor:
+        """The index of the best class of each sample; no more logits than a batch has are kept. → (n,)."""
+        starts = range(0, max(len(samples), 1), batch)
+        parts = ((start, samples[start : start + batch]) for start in starts)
+        found = [
+            _finite(logits_of(self.model, part, self.preprocessing, batch=batch), start).argmax(-1)
+            for start, part in parts
+        ]
+        return torch.cat(found)
 
     def predict_set(self, samples: NDArray[Any]) -> list[tuple[str, ...]]:
         """The candidate classes of each sample, those whose probability is not zero, the most likely first."""
@@ -59,11 +71,17 @@ class Run:
     @property
     def finished(self) -> bool:
         """Whether the run got to its last step."""
-        return bool(self.metrics) and self.metrics[-1]["step"] == self.config.get("config", {}).get("steps")
+        return bool(self.metrics) and self.metrics[-1]["step"] == self._settings.get("steps")
 
     def readings(self) -> dict[str, float | None]:
         """The test error in three honest ways: see `readings`."""
-        return readings(self.metrics, self.config.get("config", {}).get("last", 1))
+        last = self._settings.get("last")
+        return readings(self.metrics, last if type(last) is int and last > 0 else 1)
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        found = self.config.get("config")
+        return found if isinstance(found, dict) else {}
 
 
 def load(path: str | os.PathLike[str], model: nn.Module | None = None) -> Run:
@@ -134,17 +152,33 @@ def logits_of(
         return ranks.gather(torch.cat(found), len(wanted)).cpu()
 
 
+def _finite(logits: Tensor, first: int = 0) -> Tensor:
+    """The same logits, if all are finite; `first` is the number of the first sample."""
+    if len(lost := (~logits.isfinite().all(-1)).nonzero()):
+        raise DataError(
+            f"the model's output for sample {first + int(lost[0])} is not finite: its values lie too far from those "
+            "that the model was trained on"
+        )
+    return logits
+
+
 def readings(metrics: list[dict[str, Any]], k: int) -> dict[str, float | None]:
     """The test error at the last evaluation, as the median of the last k, and where validation was best.
 
     Never the best on test: that would be selected on the data it is judged by.
     """
-    tested = [line for line in metrics if line.get("test")]
-    errors = [line["test"]["error"] for line in tested]
-    validated = [line for line in tested if line.get("val") and line["val"]["error"] is not None]
-    best = min(validated, key=lambda line: (line["val"]["error"], -line["step"]), default=None)
+    tested = [(_error(line, "test"), _error(line, "val"), line["step"]) for line in metrics]
+    errors = [test for test, _, _ in tested if test is not None]
+    validated = [(val, -step, test) for test, val, step in tested if test is not None and val is not None]
     return {
         "last": errors[-1] if errors else None,
         "median": last_median(errors, k),
-        "validated": best["test"]["error"] if best else None,
+        "validated": min(validated)[2] if validated else None,
     }
+
+
+def _error(line: dict[str, Any], part: str) -> float | None:
+    """The error on a part of the data, if an evaluation has it."""
+    scores = line.get(part)
+    error = scores.get("error") if isinstance(scores, dict) else None
+    return error if isinstance(error, int | float) and not isinstance(error, bool) and math.isfinite(error) else None

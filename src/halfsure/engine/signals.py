@@ -10,6 +10,10 @@ from typing import Any
 __all__ = ["Stop", "stop_signals"]
 
 
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+"""Ctrl-C, a machine that is taken away, a terminal that is closed."""
+
+
 class Stop:
     """Whether a run has been asked to stop, and by which signal."""
 
@@ -18,7 +22,10 @@ class Stop:
 
 @contextmanager
 def stop_signals() -> Iterator[Stop]:
-    """Note SIGINT and SIGTERM for the time of the block instead of dying; only in the main thread, as Python has it."""
+    """Note SIGINT, SIGTERM and SIGHUP for the time of the block instead of dying; in the main thread, as Python has it.
+
+    One that is ignored stays so: under nohup a terminal that closes is of no concern.
+    """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -26,10 +33,12 @@ def stop_signals() -> Iterator[Stop]:
 
     def note(number: int, frame: FrameType | None) -> None:
         if stop.signal is not None:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(number)
         stop.signal = number
 
-    before: dict[int, Any] = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    known = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
+    heeded = [number for number in known if signal.getsignal(number) is not signal.SIG_IGN]
+    before: dict[int, Any] = {number: signal.signal(number, note) for number in heeded}
     try:
         yield stop
     finally:

@@ -1,5 +1,6 @@
 """model.safetensors → weights and what they mean, with nothing in the file taken on trust."""
 
+import hashlib
 import json
 import math
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ LARGEST = 2**24
 """Values of a sample: 4096 × 4096 grey pixels. A model file of a few bytes can claim any size."""
 DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 DIMENSIONS = {"image": 3, "array": 1}
+ABOUT = {"format", "map", "classes", "net", "preprocessing", "encoding"}
 NORMS = ("batch", "group", "none", None)
 
 
@@ -61,6 +63,8 @@ class Stored:
 
 def read_model(file: Path) -> Stored:
     """Read a model file; whatever else it may be is refused in a sentence, and nothing in it can run code."""
+    if not file.is_file():  # a pipe would have us wait for ever
+        raise RunError(f"{file} is no file")
     try:
         with safe_open(file, "pt") as opened:
             about = json.loads((opened.metadata() or {}).get("halfsure", "null"))
@@ -73,6 +77,11 @@ def read_model(file: Path) -> Stored:
         raise RunError(
             f"{file} is a model of format {about['format']!r:.40}, and this halfsure reads format {FORMAT}: "
             "open it with the version that wrote it"
+        )
+    if not _whole(about, weights):
+        raise RunError(
+            f"{file} is damaged: it is not what was written. halfsure resume {file.parent} writes it anew, if that is "
+            "its run folder; else take another copy"
         )
     try:
         return Stored(
@@ -91,7 +100,26 @@ def save_model(folder: Folder, model: nn.Module, about: dict[str, Any]) -> None:
     """Write model.safetensors: weights and, as JSON beside them, what they mean."""
     # Copies: tensors that share memory could not be stored.
     weights = {name: value.detach().cpu().contiguous().clone() for name, value in model.state_dict().items()}
-    write(folder.path / "model.safetensors", save(weights, {"halfsure": json.dumps({"format": FORMAT, **about})}))
+    told = {"format": FORMAT, **about}
+    content = save(weights, {"halfsure": json.dumps({**told, "sha256": _digest(told, weights)})})
+    write(folder.path / "model.safetensors", content)
+
+
+def _digest(told: dict[str, Any], weights: dict[str, Tensor]) -> str:
+    """The SHA-256 of all that a model file means: no bit of it can change unnoticed."""
+    digest = hashlib.sha256(json.dumps(told).encode())
+    for name, value in sorted(weights.items()):
+        digest.update(f"\0{name}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
+        digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _whole(about: dict[str, Any], weights: dict[str, Tensor]) -> bool:
+    """Whether a file is as it was written; one from before there was a digest is taken for that."""
+    told = {name: value for name, value in about.items() if name != "sha256"}
+    if told.keys() - ABOUT:  # in the word sha256 a bit can flip as well
+        return False
+    return len(told) == len(about) or about["sha256"] == _digest(told, weights)
 
 
 def _map(name: Any) -> Map:

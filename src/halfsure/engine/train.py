@@ -3,8 +3,7 @@
 import copy
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch.nn.parameter import is_lazy
 
 from halfsure.algorithms import Algorithm, FixMatch
 from halfsure.data import Data
-from halfsure.engine.classes import class_settings
+from halfsure.engine.classes import class_settings, listed
 from halfsure.engine.config import Config, parse_time
 from halfsure.engine.evaluate import Evaluator
 from halfsure.engine.folder import BrokenError, Folder, RunError
@@ -25,12 +24,15 @@ from halfsure.engine.ranks import Ranks, local_device, ranks_for
 from halfsure.engine.record import Record
 from halfsure.engine.run import Run
 from halfsure.engine.signals import stop_signals
+from halfsure.engine.strict import PROMISE, require_workspace, torch_settings
 from halfsure.engine.training import Training, seconds_a_step
 from halfsure.nets import is_separable
 
 __all__ = ["CollapseWarning", "StoppedError", "train"]
 
 
+ONE_VALUE = "Expected more than 1 value per channel"  # torch's word for it
+ALONE = "batch norm needs two samples a step or more: raise batch, or set norm to none or group"
 HARDLY_BEGUN = 100  # steps before which no network can be expected to predict every class
 
 
@@ -65,6 +67,7 @@ def train(
     """
     config.check()
     device = local_device(config.device)
+    require_workspace(config, device)
     algorithm = config.algorithm(**class_settings(data, config)).to(device)
     preprocessing = Preprocessing.of(data, config.normalise)
     views = views or make_views(data, preprocessing, config)
@@ -72,7 +75,7 @@ def train(
     model = _prepare(model, data, preprocessing, config, device)
     if isinstance(algorithm, FixMatch) and config.weak_grad is None:
         algorithm.weak_grad = bool(algorithm.added) or not is_separable(model)
-    with _torch_settings(config), ranks_for(device) as ranks:
+    with torch_settings(config), ranks_for(device) as ranks:
         trial = _rehearse(model, algorithm, data, views, config, ranks=ranks)
         with Record(folder, ranks) as record:
             if config.time is not None:
@@ -100,11 +103,13 @@ def _run(
     """Go on from where the record is, to the end."""
     if state := record.resume():
         training.restore(state)
+        record.mend(training.average.model)
     else:
         record.save(training.state(), training.average.model)
     shown = console if training.ranks.first else None
     with Display(shown, training.done, training.config.steps, watch) as display:
-        display.notes(record.remarks)
+        promise = [PROMISE[training.device.type]] if training.config.deterministic else []
+        display.notes([*promise, *record.remarks])
         _loop(training, evaluator, record, display)
 
 
@@ -138,15 +143,21 @@ def _loop(training: Training, evaluator: Evaluator, record: Record, display: Dis
 
 
 def _warn_of_collapse(config: Config, line: dict[str, Any]) -> None:
-    """Name the classes that the model does not predict in the end."""
-    if line.get("dead") and config.steps >= HARDLY_BEGUN:
-        warnings.warn(
-            f"{config.method} hardly predicts {', '.join(line['dead'])}: they died out, a collapse, or were not "
-            "learnt yet. The error is then no result: train longer, or lower the learning rate, the weight of the "
-            "unlabeled terms, or (vat) epsilon",
-            CollapseWarning,
-            stacklevel=3,
+    """Name the classes that the model does not predict in the end, or the only one that it does."""
+    remedy = "train longer, or lower the learning rate, the weight of the unlabeled terms, or (vat) epsilon"
+    if line.get("constant") is not None:
+        told = (
+            f"{config.method} predicts {line['constant']} for every sample, of whatever class: it collapsed, or has "
+            f"learnt nothing in {config.steps:,} steps. Its error is no result: {remedy}; or the samples do not differ"
         )
+    elif line.get("dead") and config.steps >= HARDLY_BEGUN:
+        told = (
+            f"{config.method} hardly predicts {listed(line['dead'])}: they died out, a collapse, or were not learnt "
+            f"yet, or are far rarer than among the labels. Unless it is the last, the error is no result: {remedy}"
+        )
+    else:
+        return
+    warnings.warn(told, CollapseWarning, stacklevel=3)
 
 
 def _prepare(
@@ -186,7 +197,8 @@ def _rehearse(
         trial = Training(copy.deepcopy(model), copy.deepcopy(algorithm), data, views, config, ranks=ranks)
         trial.step(0)
     except (ValueError, RuntimeError) as error:
-        raise RunError(f"{config.method} cannot take a step on {data.name}: {error}") from error
+        why = ALONE if ONE_VALUE in str(error) else str(error)
+        raise RunError(f"{config.method} cannot take a step on {data.name}: {why}") from error
     return trial
 
 
@@ -205,10 +217,11 @@ def _check_finite(training: Training, record: Record, *, weights: bool) -> None:
     if lost := training.look():
         raise _lost(*lost, training, record)
     if weights:
-        state = {n: v for n, v in training.model.state_dict().items() if v.is_floating_point()}
-        bad = [f"the weight {name}" for name, value in state.items() if not bool(value.isfinite().all())]
-        if bad:
-            raise _lost(bad[0], training.done, training, record)
+        for what, model in (("weight", training.model), ("averaged weight", training.average.model)):
+            state = {n: v for n, v in model.state_dict().items() if v.is_floating_point()}
+            bad = [name for name, value in state.items() if not bool(value.isfinite().all())]
+            if bad:
+                raise _lost(f"the {what} {bad[0]}", training.done, training, record)
 
 
 def _lost(what: str, step: int, training: Training, record: Record) -> BrokenError:
@@ -216,17 +229,3 @@ def _lost(what: str, step: int, training: Training, record: Record) -> BrokenErr
         f"{what} became infinite or NaN in step {step:,} of {training.config.method}: lower the learning "
         f"rate or clip gradients, in a new folder, or look for such values in the data. {record.where()}"
     )
-
-
-@contextmanager
-def _torch_settings(config: Config) -> Iterator[None]:
-    """Threads, determinism and the random state of torch, given back afterwards as they were."""
-    threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    with torch.random.fork_rng():
-        try:
-            torch.set_num_threads(config.threads or threads)
-            torch.use_deterministic_algorithms(config.deterministic or strict)
-            yield
-        finally:
-            torch.set_num_threads(threads)
-            torch.use_deterministic_algorithms(strict)

@@ -14,6 +14,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from halfsure.algorithms import Algorithm, Losses, Objective, objective, ramp
 from halfsure.data import Data
+from halfsure.engine.checkpoint import check_state
 from halfsure.engine.config import Config
 from halfsure.engine.folder import RunError
 from halfsure.engine.inputs import Feed, Views
@@ -151,7 +152,11 @@ class Training:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Go on from a state; what no run like this one can have saved is refused."""
+        try:
+            check_state(state, self.optimizer, self.config.steps)
+        except ValueError as error:
+            raise RunError(f"the checkpoint is not one of this run: {error}") from None
         self.done, self.seconds = state["step"], state["seconds"]
         self.feed.streams.restore(state["streams"])
         windows = state["window"]  # one a process; a number of them that changed takes the first one's
@@ -159,7 +164,7 @@ class Training:
         for name, part in self._parts().items():
             try:
                 part.load_state_dict(state[name])
-            except (RuntimeError, ValueError, KeyError) as error:
+            except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
                 why = str(error).splitlines()[-1].strip()
                 raise RunError(f"the network is not the one this run was begun with: {why}") from None
 

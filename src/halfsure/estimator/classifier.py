@@ -165,11 +165,12 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         `abstain=0.95` answers only where the model is sure enough that, by the held-out labels, at most 5 % of the
         answers are wrong; elsewhere it gives −1, or None where classes are strings.
         """
+        if abstain is None:
+            samples = self._samples(X)
+            answers: NDArray[Any] = self.classes_[self.run_.best(samples).numpy()]
+            return answers
         logits = self._logits(X)
         best = logits.argmax(-1).numpy()
-        if abstain is None:
-            answers: NDArray[Any] = self.classes_[best]
-            return answers
         threshold = self._evidence("abstaining").threshold(check_number("abstain", abstain, 0, 1))
         sure = (self._probs(logits).amax(-1) >= threshold).numpy()
         numbers = self.classes_.dtype.kind in "iuf"
@@ -288,7 +289,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
     def _transduce(self, data: Data) -> NDArray[Any]:
         """A label for each training sample."""
-        found = self.run_.logits(data.train.samples).argmax(-1).numpy()
+        found = self.run_.best(data.train.samples).numpy()
         known = data.train.labels != UNLABELED
         labels: NDArray[Any] = self.classes_[np.where(known, data.train.labels, found)]
         return labels

@@ -31,6 +31,8 @@ READERS = {
     "conv7": re.compile(r"conv7(?:-([0-9]+))?"),
     "mlp": re.compile(r"mlp((?:-[0-9]+)*)"),
 }
+DEEPEST, DIGITS = 500, 9
+"""Layers that are built at most, and digits of a size: a slip of the hand should not take for ever."""
 EXAMPLES = ("wrn-28-2", "wrn-16-1", "cnn13", "cnn13-64", "conv7", "conv7-16", "mlp", "mlp-1200-1200")
 
 
@@ -90,8 +92,13 @@ def _read(name: str) -> tuple[str, dict[str, Any]]:
         match = reader.fullmatch(name)
         if match is None:
             continue
-        numbers = [int(number) for group in match.groups("") for number in group.split("-") if number]
+        sizes = [number for group in match.groups("") for number in group.split("-") if number]
+        if len(sizes) > DEEPEST or any(len(size) > DIGITS for size in sizes):
+            raise ValueError(f"{name:.40}… asks for more layers or units than any network has")
+        numbers = [int(size) for size in sizes]
         if family == "wrn":
+            if numbers[0] > DEEPEST:
+                raise ValueError(f"{name} is too deep: DEPTH is {DEEPEST:,} at most")
             return family, {"depth": numbers[0], "width": numbers[1]}
         if family == "mlp":
             return family, {"hidden": tuple(numbers)} if numbers else {}

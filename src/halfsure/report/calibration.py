@@ -61,8 +61,15 @@ def pooled(group: Group, part: str) -> list[Bin]:
 
 
 def _is_table(found: object) -> bool:
-    keys = ("lower", "upper", "count")
-    return isinstance(found, list) and all(number(row, key) is not None for row in found for key in keys)
+    return isinstance(found, list) and all(map(_is_bin, found))
+
+
+def _is_bin(row: object) -> bool:
+    """Whether it has a count and shares, as `halfsure.metrics.reliability` gives them; an empty bin has no means."""
+    count = number(row, "count")
+    means = ("confidence", "accuracy") if count else ()
+    shares = [number(row, key) for key in ("lower", "upper", *means)]
+    return count is not None and count >= 0 and all(share is not None and 0 <= share <= 1 for share in shares)
 
 
 def _pool(rows: Sequence[dict[str, float]]) -> Bin:

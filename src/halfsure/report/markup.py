@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from halfsure._shown import harmless
+
 __all__ = [
     "Cell",
     "as_json",
@@ -25,7 +27,7 @@ NOTHING = "–"
 
 def text(value: object) -> str:
     """Any value as text that HTML cannot mistake for its own, in content and in quoted attributes."""
-    return escape(str(value), quote=True)
+    return escape(harmless(str(value)), quote=True)
 
 
 def as_json(value: Any) -> str:

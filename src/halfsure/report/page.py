@@ -1,6 +1,8 @@
 """Sections → the page."""
 
+from base64 import b64encode
 from collections.abc import Callable
+from hashlib import sha256
 from importlib.resources import files
 from string import Template
 
@@ -41,11 +43,13 @@ def page(study: Study) -> str:
     shown = {name: html for name, html in found.items() if html}
     links = "".join(f'<a href="#{_id(html)}">{text(name)}</a>' for name, html in shown.items())
     parts = files("halfsure.report")
+    script = parts.joinpath("page.js").read_text(encoding="utf-8")
     return Template(parts.joinpath("page.html").read_text(encoding="utf-8")).substitute(
         generator=GENERATOR,
         title=text(study.title),
         style=parts.joinpath("page.css").read_text(encoding="utf-8"),
-        script=parts.joinpath("page.js").read_text(encoding="utf-8"),
+        script=script,
+        digest=b64encode(sha256(script.encode()).digest()).decode(),  # no other script may run
         links=links,
         content="\n".join(shown.values()),
         version=text(halfsure.__version__),

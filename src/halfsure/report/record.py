@@ -1,6 +1,5 @@
 """A run folder as a report reads it: settings, evaluations, classes. Nothing in it is changed."""
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +15,8 @@ __all__ = ["Line", "Record", "number", "part_name", "read_record", "within"]
 Line = dict[str, Any]
 """An evaluation, as metrics.jsonl has it."""
 
+LARGEST = 1e30
+"""A number beyond this is no measure, and nothing to draw."""
 PARTS = {"test": "test", "val": "validation", "unlabeled": "unlabeled"}
 
 
@@ -73,6 +74,12 @@ class Record:
         return [str(name) for name in found] if isinstance(found, list) else []
 
     @property
+    def constant(self) -> str | None:
+        """The class that the last evaluation predicts for every sample, if it does so."""
+        found = self.last.get("constant")
+        return None if found is None else str(found)
+
+    @property
     def about_data(self) -> dict[str, Any]:
         """The fingerprint of the data: name, shape, how many are labeled."""
         found = self.config.get("fingerprint")
@@ -92,7 +99,7 @@ def read_record(path: Path) -> Record | None:
         return None
     settings = config.get("config")
     wanted = {"method": str, "seed": int, "steps": int}
-    if not isinstance(settings, dict) or not all(isinstance(settings.get(k), kind) for k, kind in wanted.items()):
+    if not isinstance(settings, dict) or not all(type(settings.get(k)) is kind for k, kind in wanted.items()):
         raise RunError(f"{path / 'config.json'} does not say method, seed and steps of the run: it cannot be read")
     try:
         parse(settings["method"])
@@ -113,7 +120,7 @@ def within(line: Any, *keys: str) -> Any:
 def number(line: Any, *keys: str) -> float | None:
     """The finite number at the end of some keys; None if there is none."""
     found = within(line, *keys)
-    fits = isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
+    fits = isinstance(found, int | float) and not isinstance(found, bool) and -LARGEST <= found <= LARGEST
     return float(found) if fits else None
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from halfsure.data import Data
 from halfsure.engine.folder import RunError
+from halfsure.engine.reading import read_json
 from halfsure.engine.record import FREE
 from halfsure.methods import parse
 from halfsure.report.record import PARTS, Record, number, read_record
@@ -19,6 +20,10 @@ from halfsure.report.record import PARTS, Record, number, read_record
 __all__ = ["Group", "Study", "mean_sd", "read"]
 
 FORMAT = 1
+MOST = 100_000
+"""Runs of a comparison: a few letters in its file can claim any number."""
+NAMED = 20
+"""Missing runs that are named; of more the number."""
 Errors = dict[int, float]
 """Seed → error."""
 
@@ -146,15 +151,17 @@ def _comparison(path: Path) -> dict[str, Any] | None:
     if not file.is_file():
         return None
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise RunError(f"{file} is not valid JSON: the comparison cannot be read") from None
+        found = read_json(file)
+    except ValueError as error:
+        raise RunError(f"{file}: {error}, so the comparison cannot be read") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise RunError(f"{file} is not a comparison of format {FORMAT}")
     kinds = {"methods": str, "seeds": int}
     lists = {key: found.setdefault(key, []) for key in kinds}
-    if not all(isinstance(v, list) and all(isinstance(i, kinds[k]) for i in v) for k, v in lists.items()):
+    if not all(isinstance(v, list) and all(type(i) is kinds[k] for i in v) for k, v in lists.items()):
         raise RunError(f"{file} does not list its methods and seeds: the comparison cannot be read")
+    if len(lists["methods"]) * len(lists["seeds"]) > MOST:
+        raise RunError(f"{file} names more than {MOST:,} runs: the comparison cannot be read")
     return found
 
 
@@ -226,7 +233,8 @@ def _missing(compared: list[dict[str, Any]], records: list[Record]) -> list[str]
     here = {(record.method, record.seed) for record in records if record.metrics}
     wanted = [(_canonical(m), s) for c in compared for m in c["methods"] for s in c["seeds"]]
     lost = [f"{method} with seed {seed}" for method, seed in wanted if (method, seed) not in here]
-    return [f"Not here yet: {', '.join(lost)}."] if lost else []
+    more = f" and {len(lost) - NAMED:,} more" if len(lost) > NAMED else ""
+    return [f"Not here yet: {', '.join(lost[:NAMED])}{more}."] if lost else []
 
 
 def _unfinished(records: list[Record]) -> list[str]:

@@ -28,10 +28,12 @@ def summary(study: Study) -> str:
 def collapsed(study: Study) -> list[str]:
     """A sentence for each run that has given up classes."""
     return [
-        f"Collapsed: {record.method} with seed {record.seed} hardly predicts {listed(record.dead)} any more, "
+        f"Collapsed: {record.method} with seed {record.seed} predicts {record.constant} for every sample."
+        if record.constant is not None
+        else f"Collapsed: {record.method} with seed {record.seed} hardly predicts {listed(record.dead)} any more, "
         "although such samples are there."
         for record in study.records
-        if record.dead
+        if record.dead or record.constant is not None
     ]
 
 
@@ -78,7 +80,8 @@ def _readings(record: Record, part: str) -> str:
     """The other honest ways to read a test error."""
     if part != "test":
         return ""
-    last = int(record.settings.get("last", 1))
+    found = record.settings.get("last")
+    last = found if type(found) is int and found > 0 else 1
     ways = readings(record.metrics, last)
     names = {"median": f"median of the last {last} evaluations", "validated": "where validation was best"}
     return "".join(f", {percent(ways[way])} {name}" for way, name in names.items() if ways[way] is not None)
@@ -123,7 +126,8 @@ def _data(study: Study) -> str:
     labels = sorted({int(number(record.about_data, "labeled") or 0) for record in study.records})
     counts = listed([f"{count:,}" for count in labels], "or")
     shape = study.records[0].about_data.get("shape")
-    size = f" of {shape[0]:,} samples" if len(names) == 1 and isinstance(shape, list) and shape else ""
+    count = shape[0] if isinstance(shape, list) and shape else None
+    size = f" of {count:,} samples" if len(names) == 1 and type(count) is int else ""
     return f"{listed(names)} with {counts} labels{size}, {len(study.records[0].classes)} classes"
 
 
@@ -163,7 +167,9 @@ def _baseline_row(study: Study, name: str, errors: Errors) -> list[Cell]:
 
 def _name(group: Group) -> Cell:
     dead = sorted({name for record in group.records for name in record.dead})
-    mark = f' <span class="dead">collapsed: {text(listed(dead))}</span>' if dead else ""
+    only = sorted({record.constant for record in group.records if record.constant is not None})
+    told = f"predicts only {listed(only, 'or')}" if only else f"collapsed: {listed(dead)}"
+    mark = f' <span class="dead">{text(told)}</span>' if dead or only else ""
     return Cell(text(group.name) + mark)
 
 

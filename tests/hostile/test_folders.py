@@ -1,0 +1,268 @@
+"""Run folders made to do harm: links that lead out of them, pipes that never answer, and JSON of any size and shape."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from halfsure import report
+from halfsure.cli import main
+from halfsure.data import DataError
+from halfsure.engine import Config, DataConfig, Folder, RunError, load, reading, start
+from halfsure.engine.assess import FILE, assess, load_evidence, outcome
+from halfsure.engine.comparison import Plan
+from halfsure.engine.entry import recorded
+from halfsure.report import study
+from tests.engine.helpers import rows, tiny
+from tests.hostile.children import GIB, in_child
+
+SMALL = tiny(steps=4, evaluations=2)
+VICTIM = b"what a person wrote\n"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    start(rows(), SMALL, out=folder, source="digits", data_config=DataConfig(labels=12))
+    return folder
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    (tmp_path / "elsewhere").mkdir()
+    file = tmp_path / "elsewhere" / "victim"
+    file.write_bytes(VICTIM)
+    return file
+
+
+def changed(file: Path, **changes: Any) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def settings(folder: Path, **changes: Any) -> None:
+    found = json.loads((folder / "config.json").read_text())
+    changed(folder / "config.json", config=found["config"] | changes)
+
+
+WRITTEN = ("split.json", "metrics.jsonl", "model.safetensors", "report.html", "trust.json")
+PARTS = tuple(f"{name}.part" for name in (*WRITTEN, "config.json", "resume.pt"))
+
+
+@pytest.mark.parametrize("names", [WRITTEN, PARTS], ids=["files", "parts"])
+def test_a_link_is_replaced_and_never_written_through(names: tuple[str, ...], tmp_path: Path, victim: Path) -> None:
+    out = tmp_path / "run"
+    out.mkdir()
+    for name in names:
+        (out / name).symlink_to(victim)
+    assert start(rows(), SMALL, out=out).finished
+    report.write([out], out / "report.html", data=rows())
+    assess(out, rows(), SMALL, folds=2, workers=1)
+    assert victim.read_bytes() == VICTIM
+    assert os.listdir(victim.parent) == ["victim"]
+    assert [name for name in names if (out / name).is_symlink()] == []
+
+
+@pytest.mark.parametrize("name", ["config.json", "resume.pt"])
+def test_a_link_to_something_else_is_no_run(name: str, tmp_path: Path, victim: Path) -> None:
+    out = tmp_path / "run"
+    out.mkdir()
+    (out / name).symlink_to(victim)
+    with pytest.raises(RunError):
+        start(rows(), SMALL, out=out)
+    assert victim.read_bytes() == VICTIM
+
+
+@pytest.mark.parametrize("name", [".lock", "folds", "tensorboard"])
+def test_what_a_run_writes_into_must_not_be_a_link(name: str, tmp_path: Path, victim: Path) -> None:
+    out = tmp_path / "run"
+    out.mkdir()
+    (out / name).symlink_to(victim if name == ".lock" else victim.parent)
+    with pytest.raises(RunError, match="is a link, and a run writes into its own folder alone"):
+        start(rows(), SMALL, out=out)
+    assert victim.read_bytes() == VICTIM
+    assert os.listdir(victim.parent) == ["victim"]
+
+
+def test_the_folder_of_a_fold_or_of_a_comparison_must_not_be_a_link(run: Path, victim: Path, tmp_path: Path) -> None:
+    (run / "folds").mkdir()
+    (run / "folds" / "1-of-2").symlink_to(victim.parent)
+    with pytest.raises(RunError, match="1-of-2 is a link"):
+        assess(run, rows(), SMALL, folds=2, workers=1)
+    config = Config(method="supervised")
+    plan = Plan(tmp_path / "all", "digits", DataConfig(), {"supervised": config}, {0: rows()}, "halfsure")
+    plan.claim(False)
+    (tmp_path / "all" / "supervised-s0").symlink_to(victim.parent)
+    with pytest.raises(RunError, match="supervised-s0 is a link"):
+        plan.claim(False)
+    assert os.listdir(victim.parent) == ["victim"]
+
+
+def test_a_run_folder_may_itself_be_reached_by_a_link(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(run)
+    assert start(rows(), SMALL, out=tmp_path / "link", source="digits").finished
+
+
+def everything(folder: Path) -> None:
+    """Read a folder in every way there is."""
+    ways: list[Callable[[], object]] = [
+        lambda: load_evidence(load(folder)),
+        lambda: load(folder / "model.safetensors"),
+        lambda: outcome(folder),
+        lambda: recorded(folder),
+        lambda: start(rows(), SMALL, out=folder),
+        lambda: study.read([folder]),
+    ]
+    for way in ways:
+        with suppress(RunError, DataError, OSError):  # what the command line says in a sentence
+            way()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "endless", "folder", "loop"])
+@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "model.safetensors", "resume.pt", "trust.json"])
+def test_what_is_no_file_neither_hangs_nor_ends_in_a_trace(name: str, kind: str, run: Path) -> None:
+    (run / name).unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(run / name)
+    elif kind == "endless":
+        (run / name).symlink_to("/dev/zero")
+    elif kind == "folder":
+        (run / name).mkdir()
+    else:
+        (run / name).symlink_to(run / name)
+    assert in_child(lambda: everything(run)) == "done"
+
+
+JSON = [
+    *("[" * 10**6, '{"a":' * 10**5, "9" * 5000, '{"format": ' + "9" * 4000 + "}"),
+    *("NaN", '"\\ud800"', "", "\0", "null", "[]"),
+]
+READ: dict[str, Callable[[Path], object]] = {
+    "config.json": load,
+    "trust.json": outcome,
+    "compare.json": lambda path: report.write([path], path / "x"),
+}
+
+
+@pytest.mark.parametrize("name", ["config.json", "trust.json", "compare.json", "metrics.jsonl"])
+@pytest.mark.parametrize("content", JSON, ids=range(len(JSON)))
+def test_json_of_any_shape_is_refused(name: str, content: str, run: Path) -> None:
+    (run / name).write_text(content)
+    if name == "metrics.jsonl":
+        assert Folder(run).metrics() == []
+        return
+    with pytest.raises(RunError) as error:
+        READ[name](run)
+    assert len(str(error.value)) < 500
+
+
+def test_a_file_of_any_size_takes_little_memory(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = (run / "config.json").read_bytes()
+    os.truncate(run / "config.json", 10**12)
+    assert "bytes, so the run cannot be read" in in_child(lambda: load(run), memory=GIB)
+    (run / "config.json").write_bytes(kept)
+    (run / "metrics.jsonl").write_bytes(b'{"step": 1, "x": [' + b"[]," * 5_000_000 + b"[]]}\n")
+    assert in_child(lambda: Folder(run).metrics(), memory=GIB // 4) == "done"
+    monkeypatch.setattr(reading, "LARGEST", 10**6)
+    for content in (b'{"step": 1}\n' * 200_000, b"0" * 2_000_000):
+        (run / "metrics.jsonl").write_bytes(content)
+        assert "so it is none that halfsure wrote" in in_child(lambda: Folder(run).metrics(), memory=GIB // 4)
+
+
+def test_the_bounds_are_wide(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = {"step": 1, "test": {"class_error": [0.123456789] * 10_000, "predicted": [100] * 10_000}}
+    (run / "metrics.jsonl").write_text((json.dumps(line) + "\n") * 20)
+    assert len(Folder(run).metrics()) == 20
+    monkeypatch.setattr(reading, "LINES", 19)
+    with pytest.raises(RunError, match="more than 19 lines"):
+        Folder(run).metrics()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"steps": "many"},
+        {"steps": 10**18},
+        {"steps": True},
+        {"lr": None},
+        {"lr": "0.1"},
+        {"time": 5},
+        {"time": "9" * 400 + "s"},
+        {"threads": 10**9},
+        {"evaluations": 10**12},
+        {"method": ["vat"]},
+        {"method": "__import__('os')"},
+        {"device": 3},
+        {"prior": {"a": 1}},
+        {"class_weight": [None]},
+        {"copies": 10**9, "method": "mixmatch"},
+        {"unknown": 1},
+    ],
+)
+def test_settings_of_other_types_and_sizes_are_refused(changes: dict[str, Any], run: Path) -> None:
+    settings(run, **changes)
+    with pytest.raises(RunError, match=r"config\.json cannot be used"):
+        recorded(run)
+
+
+@pytest.mark.parametrize("net", ["mlp-999999999-999999999", "wrn-100000-1000", "mlp-" + "9" * 5000, "wrn-28-99999"])
+def test_a_network_of_any_size_is_refused(net: str, run: Path) -> None:
+    settings(run, net=net)
+    said = in_child(lambda: start(rows(), Config.from_json(json.loads((run / "config.json").read_text())["config"])))
+    assert said.startswith("RunError: "), said
+
+
+OTHER = [{"data": {"labels": "all"}}, {"data": None}, {"data": {"evil": 1}}, {"source": 3}, {"source": ["a"]}]
+
+
+@pytest.mark.parametrize("changes", OTHER)
+def test_data_settings_of_other_types_are_refused(changes: dict[str, Any], run: Path) -> None:
+    changed(run / "config.json", **changes)
+    with pytest.raises(RunError):
+        recorded(run)
+
+
+def test_a_foreign_folder_says_what_it_opens_and_gets_no_further_with_other_data(
+    run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    private = tmp_path / "private.csv"
+    private.write_text("secret,label\n" + "".join(f"{k},{'ab'[k % 2]}\n" for k in range(12)))
+    changed(run / "config.json", source=str(private), data={"label_column": "label"})
+    split = {"format": 1, "source": "private", "seed": 0, "size": 12, "labeled": {"a": [0, 2], "b": [1, 3]}}
+    (run / "split.json").write_text(json.dumps(split))
+    before = {file: file.read_bytes() for file in run.iterdir() if file.is_file()}
+    assert main(["resume", str(run)]) == 2
+    out, err = capfd.readouterr()
+    assert out.splitlines()[0] == f"opening {private}"
+    assert "holds another run" in err.replace("\n", " ")
+    assert {file: file.read_bytes() for file in run.iterdir() if file.is_file()} == before
+    page = report.write([run], tmp_path / "page.html").read_text()
+    assert "The samples cannot be shown" in page
+    assert "<img" not in page
+
+
+def test_trust_of_other_types_is_refused(run: Path) -> None:
+    for content in ({}, {"folds": 10**9}, {"folds": "2"}, {"folds": 1, "evidence": 3}):
+        (run / FILE).write_text(json.dumps({"format": 1} | content))
+        with pytest.raises(RunError, match=FILE.replace(".", r"\.") + "|there is no run"):
+            load_evidence(load(run))
+
+
+def test_readings_pass_over_what_is_no_error(run: Path) -> None:
+    tests = [3, {"error": "x"}, {"error": 0.5}, None]
+    Folder(run).keep_metrics([{"step": step, "test": test} for step, test in enumerate(tests, 1)])
+    settings(run, last="all", steps=4)
+    opened = load(run)
+    assert opened.readings() == {"last": 0.5, "median": 0.5, "validated": None}
+    assert opened.finished
+    assert torch.isfinite(next(opened.model.parameters())).all()
