@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from halfsure.data import DataError, frames, load
+from halfsure.data import table as tables
 from tests.hostile import bombs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is set as Linux does")
@@ -63,6 +65,42 @@ def test_a_parquet_file_may_not_unpack_to_more_than_a_table_may_have(
 
 
 def test_a_header_over_two_lines_hides_no_columns(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text('"a\nb",' + "c," * 20_000 + "y\n1\n")
-    with pytest.raises(DataError, match="20,002 columns"):
+    (tmp_path / "t.csv").write_text('"a\nb",' + "c," * 60_000 + "y\n1\n")
+    with pytest.raises(DataError, match="60,002 columns"):
         load(tmp_path / "t.csv", label_column="y")
+
+
+def test_a_table_of_genes_is_read(tmp_path: Path) -> None:
+    header = ",".join(f"g{i}" for i in range(20_000)) + ",y\n"
+    (tmp_path / "t.csv").write_text(header + "".join(f"{'1.5,2.5,' * 10_000}{kind}\n" for kind in "abab"))
+    assert load(tmp_path / "t.csv", label_column="y").train.samples.shape == (
+        4,
+        40_000,
+    )  # a number, and whether it is missing
+
+
+def test_short_texts_are_counted_before_each_becomes_an_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pd.DataFrame({"x": ["a"] * 1000, "n": range(1000), "y": ["a", "b"] * 500}).to_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr(frames, "MOST_TEXTS", 1999)
+    with pytest.raises(DataError, match="1,000 rows of 2 texts; a table may have 1,999"):
+        load(tmp_path / "t.parquet", label_column="y")
+
+
+def test_categories_are_counted_before_each_becomes_a_feature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pd.DataFrame({"x": [f"k{i % 40}" for i in range(400)], "y": ["a", "b"] * 200}).to_csv(tmp_path / "t.csv")
+    assert load(tmp_path / "t.csv", label_column="y").train.samples.shape[1] >= 40
+    monkeypatch.setattr(tables, "DENSE_LIMIT", 400 * 40 * 4)
+    with pytest.raises(DataError, match=r"400 rows of \d\d features do not fit"):
+        load(tmp_path / "t.csv", label_column="y")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_arrays_of_other_names_are_left_alone(tmp_path: Path, packed: bool) -> None:
+    arrays: dict[str, Any] = {"X": np.zeros((4, 2), np.float32), "y": np.array([0, 1, 0, 1])}
+    others = {"rec": np.zeros(3, [("a", "i4")]), "names": np.array(["a", None], dtype=object)}
+    if packed:
+        np.savez(tmp_path / "all.npz", **(arrays | others))
+    else:
+        for name, values in (arrays | others).items():
+            np.save(tmp_path / f"{name}.npy", values)
+    assert len(load(tmp_path / "all.npz" if packed else tmp_path).train) == 4

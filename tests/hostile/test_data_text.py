@@ -62,6 +62,8 @@ def test_a_word_that_may_mean_a_class_or_nothing_is_refused(tmp_path: Path, word
         (["7", "007", "-1"], ("7",), None),
         (["2", "10", " "], ("2", "10"), [0, 1, -1]),
         (["True", "False", ""], ("False", "True"), [1, 0, -1]),
+        (["TRUE", "false", ""], ("False", "True"), [1, 0, -1]),  # as spreadsheets write them
+        (["TRUE", "maybe", ""], ("TRUE", "maybe"), [0, 1, -1]),
         (["Na", "Cl", ""], None, None),
         (["1", "x", ""], ("1", "x"), [0, 1, -1]),
         (["#N/A", "b", ""], ("#N/A", "b"), [0, 1, -1]),

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save
 
 from halfsure.engine import Folder, RunError, load, start
 from halfsure.engine.checkpoint import unpack
@@ -129,6 +131,19 @@ def bomb(size: int) -> bytes:
     return out.getvalue()
 
 
+def renamed(content: bytes) -> bytes:
+    """The same archive with its pickle in capital letters, which torch takes for the same."""
+    return content.replace(b"archive/data.pkl", b"archive/DATA.PKL")
+
+
+def nest(depth: int) -> Any:
+    """A few bytes that stand for 2^depth of them."""
+    inner: Any = ["laugh"]
+    for _ in range(depth):
+        inner = [inner, inner]
+    return inner
+
+
 def overlapping() -> bytes:
     """A thousand members that are all the same bytes."""
     content = bytearray(packed(b"\x80\x02}.", a=bytes(MEGABYTE)))
@@ -154,6 +169,7 @@ HEAVY: dict[str, Callable[[], bytes]] = {
         + b"".join(b"](" + b"h" + bytes([k]) + b"h" + bytes([k]) + b"eq" + bytes([k + 1]) for k in range(60))
         + b"."
     ),
+    "a pickle under another name": lambda: renamed(saved({"step": 1, "x": torch.eye(3).to_sparse()})),
     "a storage that is not there": lambda: packed(
         b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\n"
         b"X\x01\x00\x00\x000X\x03\x00\x00\x00cpu\x8a\x06\x00\x10\xa5\xd4\xe8\x00tQK\x00K\x04\x85K\x01\x85\x89}tR."
@@ -214,6 +230,9 @@ WRONG: dict[str, tuple[Callable[[Any], None], str]] = {
     "losses": (lambda s: s.update(window=[{"total": "x"}]), "the losses since the last evaluation"),
     "no losses": (lambda s: s.update(window=3), "the losses since the last evaluation"),
     "evaluations": (lambda s: s.update(metrics=[{"step": 2, "x": torch.zeros(2)}], step=-1), "is of step -1"),
+    "evaluations of evaluations": (lambda s: s.update(metrics=nest(40)), "refer to each other"),
+    "a setting of settings": (lambda s: s["settings"].update(lr=nest(40)), "refer to each other"),
+    "groups of groups": (lambda s: s["optimizer"]["param_groups"][0].update(zz=nest(28)), "refer to each other"),
     "weights": (lambda s: s.update(model=[1]), "the network is not the one"),
     "a weight": (lambda s: s["average"].update({next(iter(s["average"])): torch.zeros(2)}), "the network is not the"),
 }
@@ -256,3 +275,43 @@ def test_no_model_file_takes_the_memory(name: str, tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(CLAIMS[name] + bytes(64))
     said = in_child(lambda: load(tmp_path / "model.safetensors"), memory=GIB // 2)
     assert said.startswith("RunError: "), said
+
+
+def test_the_advice_to_load_without_care_is_not_passed_on(tmp_path: Path) -> None:
+    (tmp_path / "resume.pt").write_bytes(sign(packed(b"\x80\x02}q\x00(X\x01\x00\x00\x00aK\x01u0.")))
+    with pytest.raises(RunError, match=r"not what torch\.save writes") as error:
+        Folder(tmp_path).resume()
+    assert "weights_only" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"preprocessing": {"kind": "array", "shape": [3], "mean": [10**400] * 3, "std": [1.0] * 3}},
+        {"net": {"name": "mlp", "norm": None, "dropout": 10**400}},
+        {"encoding": {"kind": "table", "label": "y", "columns": [{"name": "x", "kind": "number", "mean": 10**400}]}},
+    ],
+)
+def test_numbers_beyond_all_bounds(changes: dict[str, Any], tmp_path: Path) -> None:
+    told, weights = parts_of(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(save(weights, {"halfsure": json.dumps({**told, **changes})}))
+    with pytest.raises(RunError, match="damaged"):
+        load(tmp_path / "model.safetensors")
+
+
+def test_a_model_nested_as_deep_as_can_be_read_is_refused(tmp_path: Path) -> None:
+    """What json can read it cannot always write again, depending on how deep the caller stands."""
+    told, weights = parts_of(tmp_path)
+    for depth in range(700, 1000, 3):
+        text = json.dumps({**told, "encoding": "here"}).replace('"here"', '{"a":' * depth + "1" + "}" * depth)
+        (tmp_path / "model.safetensors").write_bytes(save(weights, {"halfsure": text}))
+        with pytest.raises(RunError, match="damaged"):
+            load(tmp_path / "model.safetensors")
+
+
+def parts_of(folder: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """What the model file of a short run tells, and its weights."""
+    start(rows(), tiny(steps=1), out=folder)
+    with safe_open(folder / "model.safetensors", "pt") as opened:
+        told = json.loads(opened.metadata()["halfsure"])
+        return told, {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dict

@@ -49,9 +49,6 @@ def read_npz(path: str | os.PathLike[str]) -> Data:
     """
     path = Path(path)
     fields = read_fields(path)
-    if missing := {"X", "y"} - set(fields):
-        has = shown(sorted(fields)) or "nothing"
-        raise DataError(f"{path} has no array named {' or '.join(sorted(missing))}; it has {has}")
     test = (fields["X_test"], fields["y_test"]) if {"X_test", "y_test"} <= set(fields) else None
     return from_arrays(fields["X"], fields["y"], classes=class_names(fields, path), test=test, name=path.stem)
 

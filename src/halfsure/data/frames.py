@@ -16,8 +16,10 @@ __all__ = ["NOT_A_LABEL", "load_frame"]
 
 NOT_A_LABEL = {"nan", "na", "n/a", "null", "none", "<na>"}
 """Words that may mean a class or that there is none: whoever wrote them has to say."""
-MOST_COLUMNS = 10_000
+MOST_COLUMNS = 50_000
 MOST_CELLS = 2**29
+MOST_TEXTS = 2**25
+"""Texts of a Parquet file, each of which becomes an object however short it is."""
 MOST_BYTES = 2**32
 LONGEST_LINE = 2**24
 _BLOCK = 2**20
@@ -83,6 +85,8 @@ def _labels(cells: "pd.Series[Any]", *, numbers: bool) -> "pd.Series[Any]":
                 f"has {cell!r} as a label in row {row}; leave the cell empty for an unlabeled row, or give the class "
                 "another name"
             )
+    if set(cells.str.lower()) <= {"true", "false", ""}:
+        cells = cells.str.capitalize()  # however they were written, and as Python and Parquet have them
     given = cells.where(cells != "")
     try:
         return pd.to_numeric(given) if numbers else given
@@ -123,6 +127,8 @@ def _read_parquet(file: BinaryIO) -> "pd.DataFrame":
     if unpacked > MOST_BYTES:
         raise DataError(f"unpacks to {unpacked:,} bytes, more than the {MOST_BYTES:,} that a table may have")
     texts = [field.name for field in schema if _is_text(field.type)]
+    if about.num_rows * len(texts) > MOST_TEXTS:
+        raise DataError(f"claims {about.num_rows:,} rows of {len(texts):,} texts; a table may have {MOST_TEXTS:,}")
     # Kept as numbers of a dictionary until their size is known: a few bytes can name one long text a million times.
     file.seek(0)
     table = parquet.ParquetFile(file, read_dictionary=texts)

@@ -25,6 +25,7 @@ MAX_PIXELS = 100_000_000  # a file of a few bytes can claim any size; a camera's
 MAX_SIDE = 65_535
 MAX_SLOW = 4_000_000  # pixels of a picture that Pillow decodes byte by byte
 LARGE = 4_000_000  # pixels of a picture that is decoded while no other is: a core each would take a gigabyte a core
+LARGEST_SIZE = 4096
 COMMON_SIZE = 32  # for pictures of many sizes: what small networks on a laptop take
 IN_MEMORY = 4 * 2**30  # larger arrays live in a file and are mapped
 
@@ -54,8 +55,10 @@ def decode(
     """
     if not paths:
         raise DataError("there are no images to read")
-    if size is not None and not (isinstance(size, int) and size >= 2):
-        raise DataError(f"the size of images must be a whole number of at least 2 pixels, got {size!r}")
+    if size is not None and not (isinstance(size, int) and 2 <= size <= LARGEST_SIZE):
+        raise DataError(
+            f"the size of images must be a whole number from 2 to {LARGEST_SIZE:,} pixels, got {size!r:.40}"
+        )
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         heads = list(pool.map(_head, paths))
     good = _sound(paths, [head if isinstance(head, str) else "" for head in heads], skip_bad)

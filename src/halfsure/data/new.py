@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from halfsure.data import official
 from halfsure.data.arrays import as_samples, class_names, label_names
 from halfsure.data.dataset import DataError
-from halfsure.data.files import opened, short_lines, shown
+from halfsure.data.files import opened, short_lines
 from halfsure.data.folder import Listing, decoded_file, images_below, listed
 from halfsure.data.frames import load_frame
 from halfsure.data.images import SUFFIXES, decode
@@ -97,11 +97,9 @@ def _official(name: str, root: str | os.PathLike[str] | None) -> New:
 
 
 def _arrays(path: Path, test: bool) -> New:
-    fields = read_fields(path)
+    fields = read_fields(path, needed=("X",))
     suffix = "_test" if test and "X_test" in fields else ""
-    samples, labels = fields.get(f"X{suffix}"), fields.get(f"y{suffix}")
-    if samples is None:
-        raise DataError(f"{path} has no array named X; it has {shown(sorted(fields)) or 'nothing'}")
+    samples, labels = fields[f"X{suffix}"], fields.get(f"y{suffix}")
     rows, _ = as_samples(samples, path.name)
     if labels is None:
         return _numbered(rows, None)
@@ -198,7 +196,7 @@ def _encoding(fields: dict[str, Any]) -> TableEncoding:
     try:
         encoding = TableEncoding.from_json(fields)
         sound = isinstance(encoding.label, str) and bool(encoding.columns) and all(map(_is_sound, encoding.columns))
-    except (TypeError, ValueError, KeyError, AttributeError):
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
         sound = False
     if not sound:
         raise DataError("the model does not say how its table became numbers: its file is damaged")

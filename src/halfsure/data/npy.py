@@ -5,42 +5,48 @@ import os
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from halfsure.data.files import DataError, inside, opened
+from halfsure.data.files import DataError, inside, opened, shown
 
 __all__ = ["read_fields"]
 
+T = TypeVar("T")
 Shape = tuple[int, ...]
+FIELDS = ("X", "y", "X_test", "y_test", "classes")
 MOST_ARRAYS = 1000
 UNPACKED = 4 * 2**30
 """Bytes that a packed file may become; one that is not packed may be of any size."""
 _BLOCK = 2**20
 
 
-def read_fields(path: Path) -> dict[str, NDArray[Any]]:
-    """Arrays of an `.npz` by name, of a folder by their files' names, or of an `.npy` as X.
+def read_fields(path: Path, needed: Sequence[str] = ("X", "y")) -> dict[str, NDArray[Any]]:
+    """The arrays of `FIELDS` in an `.npz`, by name, in a folder, by their files' names, or an `.npy` as X.
 
-    Those in `.npy` files stay on the disk.
+    Those in `.npy` files stay on the disk; arrays of other names are left alone.
     """
     if path.is_dir():
-        files = sorted(path.glob("*.npy"))
-        if len(files) > MOST_ARRAYS:
-            raise DataError(f"{path} has {len(files):,} .npy files; a data set has a few")
-        if out := [file for file in files if inside(path, file) is None]:
+        files = {file.stem: file for file in islice(path.glob("*.npy"), MOST_ARRAYS)}
+        chosen = _chosen(path, files, needed)
+        if out := [file for file in chosen.values() if inside(path, file) is None]:
             raise DataError(f"{out[0]} leads out of its folder, or to no file; put the array itself there")
-        return {file.stem: _mapped(file) for file in files}
+        return {name: _mapped(file) for name, file in chosen.items()}
     if path.suffix.lower() == ".npy":
         return {"X": _mapped(path)}
     with opened(path) as file:
         try:
             with zipfile.ZipFile(file) as archive:
-                members = _members(archive, os.fstat(file.fileno()).st_size)
+                members = _chosen(path, _members(archive), needed)
+                _check_total(members.values(), os.fstat(file.fileno()).st_size)
                 return {name: _unpacked(archive, member) for name, member in members.items()}
+        except DataError:
+            raise
         except (zipfile.BadZipFile, RuntimeError, ValueError, struct.error, zlib.error, OverflowError) as error:
             raise DataError(f"{path} cannot be read as NumPy arrays: {error}") from None
 
@@ -57,19 +63,30 @@ def _mapped(path: Path) -> NDArray[Any]:
         return np.memmap(path, dtype, "r", offset, shape, order="F" if fortran else "C")
 
 
-def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """The arrays in an archive by name, if all of them together are of a size that can be meant."""
+def _chosen(path: Path, there: Mapping[str, T], needed: Sequence[str]) -> dict[str, T]:
+    """Those that a data set is made of; an error says which are missing, and what there is in their place."""
+    if missing := [name for name in needed if name not in there]:
+        raise DataError(f"{path} has no array named {' or '.join(missing)}; it has {shown(sorted(there)) or 'nothing'}")
+    return {name: there[name] for name in FIELDS if name in there}
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The arrays in an archive by name."""
     found = archive.infolist()
     if len(found) > MOST_ARRAYS:
         raise ValueError(f"it holds {len(found):,} files; a data set has a few arrays")
     if len({member.filename for member in found}) < len(found):
         raise ValueError("it holds two arrays of one name")
-    total = sum(member.file_size for member in found)
+    return {member.filename.removesuffix(".npy"): member for member in found if member.filename.endswith(".npy")}
+
+
+def _check_total(members: Iterable[zipfile.ZipInfo], size: int) -> None:
+    """Refuse arrays that all together are of a size that cannot be meant."""
+    total = sum(member.file_size for member in members)
     if total > max(UNPACKED, size):
         raise ValueError(
             f"it unpacks to {total:,} bytes; put arrays of that size as X.npy and y.npy into a folder, to be mapped"
         )
-    return {member.filename.removesuffix(".npy"): member for member in found if member.filename.endswith(".npy")}
 
 
 def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halfsure.data.arrays import encode_labels
+from halfsure.data.arrays import DENSE_LIMIT, encode_labels
 from halfsure.data.dataset import UNLABELED, Data, DataError, Part, Text
 from halfsure.data.files import shown
 from halfsure.data.frames import load_frame
@@ -76,6 +76,12 @@ class TableEncoding:
             raise DataError(f"the table has no column {missing[0]!r}, which the model was trained on")
         if not lenient:
             self._refuse_new(frame)
+        width = sum(column.width for column in self.columns)
+        if len(frame) * width * np.float32().itemsize > DENSE_LIMIT:
+            raise DataError(
+                f"{len(frame):,} rows of {width:,} features do not fit into {DENSE_LIMIT // 2**30} GiB; leave rows or "
+                "columns of many categories away, or save numbers as X.npy and y.npy in a folder, to be mapped"
+            )
         blocks = [_encode(column, frame[column.name], text_encoder) for column in self.columns]
         for column, block in zip(self.columns, blocks, strict=True):
             bad = np.flatnonzero(~np.isfinite(block).all(axis=1))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["read_json", "read_lines"]
+__all__ = ["parse_json", "read_json", "read_lines"]
 
 LARGEST = 2**28
 """Bytes of a file. A run of 10,000 classes with 100 evaluations writes less."""
@@ -23,7 +23,7 @@ def read_json(file: Path) -> Any:
         content = opened.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise ValueError(f"it has more than {LARGEST:,} bytes")
-    return _value(content)
+    return parse_json(content)
 
 
 def read_lines(file: Path) -> Iterator[dict[str, Any]]:
@@ -38,7 +38,7 @@ def read_lines(file: Path) -> Iterator[dict[str, Any]]:
             if left < 0 or number == LINES:
                 break
             try:
-                found = _value(text)
+                found = parse_json(text)
             except ValueError:
                 continue
             if isinstance(found, dict):
@@ -46,7 +46,8 @@ def read_lines(file: Path) -> Iterator[dict[str, Any]]:
     raise ValueError(f"it has more than {LINES:,} lines or {LARGEST:,} bytes")
 
 
-def _value(content: bytes) -> Any:
+def parse_json(content: bytes) -> Any:
+    """The value of a text, within the same bounds of nesting and digits."""
     if content.count(b"[") + content.count(b"{") > NESTED:
         raise ValueError("it is nested more than anything that halfsure writes")
     try:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from halfsure.engine.folder import FORMAT, Folder, RunError, write
 from halfsure.engine.inputs import Preprocessing
+from halfsure.engine.reading import parse_json
 from halfsure.nets import build
 from halfsure.simplex import Map, get_map
 
@@ -67,9 +68,9 @@ def read_model(file: Path) -> Stored:
         raise RunError(f"{file} is no file")
     try:
         with safe_open(file, "pt") as opened:
-            about = json.loads((opened.metadata() or {}).get("halfsure", "null"))
+            about = parse_json((opened.metadata() or {}).get("halfsure", "null").encode())
             weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dict
-    except (SafetensorError, ValueError, OSError, RecursionError) as error:
+    except (SafetensorError, ValueError, OSError) as error:
         raise RunError(f"{file} cannot be read, it is damaged, cut off or no model: {error}") from None
     if not isinstance(about, dict) or "format" not in about:
         raise RunError(f"{file} is not a model of halfsure: it does not say what its weights mean")
@@ -119,7 +120,10 @@ def _whole(about: dict[str, Any], weights: dict[str, Tensor]) -> bool:
     told = {name: value for name, value in about.items() if name != "sha256"}
     if told.keys() - ABOUT:  # in the word sha256 a bit can flip as well
         return False
-    return len(told) == len(about) or about["sha256"] == _digest(told, weights)
+    try:
+        return len(told) == len(about) or about["sha256"] == _digest(told, weights)
+    except RecursionError:  # nested as no model is
+        return False
 
 
 def _map(name: Any) -> Map:
