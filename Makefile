@@ -32,6 +32,7 @@ test-all: lint  ## the tests, and those that fetch more than 20 MB
 
 faults: $(READY)  ## have 300 accidents happen to runs, resume them, compare every bit; a table, under 20 minutes
 	$(PY) -m tests.faults
+	$(PY) -m tests.stress.long
 
 fuzz: $(READY)  ## give every reader, and the command line, 100,000 random and damaged inputs
 	$(PY) -m tests.fuzz
