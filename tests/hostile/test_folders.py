@@ -215,7 +215,9 @@ def test_settings_of_other_types_and_sizes_are_refused(changes: dict[str, Any], 
         recorded(run)
 
 
-@pytest.mark.parametrize("net", ["mlp-999999999-999999999", "wrn-100000-1000", "mlp-" + "9" * 5000, "wrn-28-99999"])
+@pytest.mark.parametrize(
+    "net", ["mlp-999999999-999999999", "wrn-100000-1000", "mlp-" + "9" * 5000, "wrn-28-99999", "conv7-999999999"]
+)
 def test_a_network_of_any_size_is_refused(net: str, run: Path) -> None:
     settings(run, net=net)
     said = in_child(lambda: start(rows(), Config.from_json(json.loads((run / "config.json").read_text())["config"])))

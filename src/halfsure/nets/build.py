@@ -31,7 +31,7 @@ READERS = {
     "conv7": re.compile(r"conv7(?:-([0-9]+))?"),
     "mlp": re.compile(r"mlp((?:-[0-9]+)*)"),
 }
-DEEPEST, DIGITS = 500, 9
+DEEPEST, DIGITS = 500, 6
 """Layers that are built at most, and digits of a size: a slip of the hand should not take for ever."""
 EXAMPLES = ("wrn-28-2", "wrn-16-1", "cnn13", "cnn13-64", "conv7", "conv7-16", "mlp", "mlp-1200-1200")
 
