@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import torch
 
 import halfsure
 from halfsure.cli import COMMANDS, main
@@ -150,3 +151,21 @@ def test_wrong_words_end_in_usage_and_exit_code_2(arguments: list[str], capsys: 
         main(arguments)
     assert stopped.value.code == 2
     assert "--help" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("numbers", [2**50, None])
+def test_too_little_memory_is_told_in_a_sentence(
+    numbers: int | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def greedy(*_: object) -> object:
+        return torch.empty(numbers) if numbers else bytearray(2**60)
+
+    monkeypatch.setattr("halfsure.cli.methods.Methods.run", greedy)
+    assert main(["methods"]) == 1
+    assert capsys.readouterr().err.startswith("halfsure: there is too little memory for this")
+
+
+def test_other_errors_of_torch_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("halfsure.cli.methods.Methods.run", lambda *_: torch.zeros(2) @ torch.zeros(3))
+    with pytest.raises(RuntimeError, match="inconsistent tensor size"):
+        main(["methods"])

@@ -44,6 +44,9 @@ COMMANDS = {
     "version": Row("version.Version", "print the version"),
 }
 
+NO_MEMORY = ("can't allocate memory", "out of memory")
+"""What torch says, on the CPU and on a GPU, in place of a MemoryError."""
+
 OVERVIEW = """\
 usage: halfsure COMMAND [OPTIONS]
 
@@ -143,6 +146,11 @@ def _carry_out(arguments: list[str], console: Console, errors: Console, stop_if_
         if not isinstance(error, ToldError):
             _say(errors, _in_words(error))
         return 1 if isinstance(error, BrokenError | MemoryError) else 2
+    except RuntimeError as error:
+        if not any(words in str(error) for words in NO_MEMORY):
+            raise
+        _say(errors, _in_words(MemoryError()))
+        return 1
 
 
 def _in_words(error: Exception) -> str:
