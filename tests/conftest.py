@@ -1,5 +1,7 @@
 """Settings every test runs under."""
 
+import signal
+
 import torch
 from hypothesis import settings
 
@@ -7,3 +9,7 @@ torch.set_num_threads(1)
 # A shared machine can be slow at any moment: no deadline. The same examples on every run: a failure is a failure.
 settings.register_profile("halfsure", deadline=None, derandomize=True, max_examples=150, print_blob=True)
 settings.load_profile("halfsure")
+
+# Where tests run in the background, Ctrl-C may come ignored, and what is ignored stays so: here it is to be heard.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
