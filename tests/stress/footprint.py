@@ -49,10 +49,10 @@ class Footprints:
         if done in self.steps:
             self.taken.append(Footprint.now())
 
-    def growth(self, name: str, first: int = 0) -> float:
+    def growth(self, name: str) -> float:
         """By how much a count grew, a step."""
         counts = [getattr(footprint, name) for footprint in self.taken]
-        return float(counts[-1] - counts[first]) / (self.steps[-1] - self.steps[first])
+        return float(counts[-1] - counts[0]) / (self.steps[-1] - self.steps[0])
 
     def steady(self, name: str) -> float:
         """The same over the stretch in which it grew least: a leak goes on, what is kept for later use fills up."""
