@@ -30,7 +30,7 @@ test: lint  ## lint, check types, run every test
 test-all: lint  ## the tests, and those that fetch more than 20 MB
 	$(PY) -m pytest --numprocesses 2 --quiet
 
-faults: $(READY)  ## have 300 accidents happen to runs, resume them, compare every bit; a table, under 20 minutes
+faults: $(READY)  ## have some 400 accidents happen to runs, resume them, compare every bit; then long runs; about ten minutes
 	$(PY) -m tests.faults
 	$(PY) -m tests.stress.long
 
