@@ -37,6 +37,7 @@ COMMANDS = {
     "predict": Row("predict.Predict", "predict the classes of new data"),
     "evaluate": Row("evaluate.Evaluate", "measure a model on data with labels"),
     "compare": Row("compare.Compare", "train several methods on the same labels and put them side by side"),
+    "reproduce": Row("reproduce.Reproduce", "run the paper's experiments, or show what has been run"),
     "report": Row("report.Report", "write a page about a run or a comparison"),
     "demo": Row("demo.Demo", "see in about a minute what unlabeled samples add"),
     "methods": Row("methods.Methods", "list the methods, and what they are put together from"),

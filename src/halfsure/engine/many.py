@@ -6,7 +6,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -76,8 +76,16 @@ class Outcome:
         return readings(self.metrics, self.job.config.last)
 
 
-def run_many(jobs: Sequence[Job], *, workers: int, console: Console | None = None) -> list[Outcome]:
+def run_many(
+    jobs: Sequence[Job],
+    *,
+    workers: int,
+    console: Console | None = None,
+    heard: Callable[[Outcome], None] | None = None,
+) -> list[Outcome]:
     """Train every job in its folder, up to `workers` at once, one thread each; the outcomes are in the jobs' order.
+
+    `heard` is told of each outcome as it comes.
 
     Finished runs are recognised and not repeated, begun ones go on. A job that fails does not keep the others from
     finishing. SIGINT or SIGTERM lets every running step finish and save, then raises `StoppedError`: the same call goes
@@ -95,6 +103,8 @@ def run_many(jobs: Sequence[Job], *, workers: int, console: Console | None = Non
 
         def ended(place: int, outcome: Outcome) -> None:
             outcomes[place] = outcome
+            if heard is not None:
+                heard(outcome)
             if outcome.stopped is None:
                 board.ended(place, _told(outcome))
             else:

@@ -1,0 +1,90 @@
+"""The experiments as they are declared: complete, in a fair order, and with the paper's own numbers."""
+
+import re
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from halfsure.methods import parse
+from halfsure.paper.cells import Cell
+from halfsure.paper.experiments import TABLES
+from halfsure.paper.results import command
+from halfsure.paper.table import Table
+from halfsure.paper.tuning import FAMILIES, relative, trials
+
+PAPER = Path(__file__).parents[3] / "shared" / "paper" / "ads.tex"
+tables = pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+
+
+@tables
+def test_rows_are_methods_that_are_held_against_rows(table: Table) -> None:
+    names = [row.name for row in table.rows]
+    assert len(set(names)) == len(names)
+    for row in table.rows:
+        assert parse(row.method).name == row.method
+        assert row.against is None or (row.against in names and row.against != row.name)
+
+
+@tables
+def test_all_methods_of_a_seed_come_before_the_next_seed(table: Table) -> None:
+    cells = list(table.cells("paper", 3))
+    assert len({cell.name for cell in cells}) == len(cells)
+    seeds = [(seed, list(group)) for seed, group in groupby(cells, lambda cell: cell.seed)]
+    assert [seed for seed, _ in seeds] == [0, 1, 2]
+    assert {len(group) for _, group in seeds} == {len(table.rows) * len(table.columns["paper"])}
+
+
+@tables
+def test_a_cell_is_named_by_its_command(table: Table) -> None:
+    cell = next(table.cells("paper"))
+    assert command(cell) == f"halfsure reproduce {table.name} --protocol paper --cell '{cell.name}'"
+
+
+@tables
+def test_numbers_stand_in_columns_and_rows_that_exist(table: Table) -> None:
+    columns = {str(column) for column in table.columns["paper"]}
+    rows = {row.name for row in table.rows}
+    for column, numbers in table.paper.items():
+        assert column in columns
+        assert set(numbers) <= rows
+
+
+@pytest.mark.skipif(not PAPER.exists(), reason="the paper is not here")
+@pytest.mark.parametrize("name", ["table1", "table2", "table3", "table4"])
+def test_numbers_are_those_of_the_paper(name: str) -> None:
+    """Every mean that we quote, with its deviation behind it where there is one, stands in the paper's source."""
+    text = re.sub(r"[\s{}$]|\\(?:textbf|bf|scriptsize|small|tiny|footnotesize)", "", PAPER.read_text())
+    text = text.replace("\\pm", "±")
+    for numbers in TABLES[name].paper.values():
+        for found in numbers.values():
+            wanted = "±".join(f"{number:.2f}" for number in found)
+            assert re.search(rf"(?<![\d.]){re.escape(wanted)}", text), wanted
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=list(FAMILIES))
+def test_every_method_gets_six_trials_a_seed_on_held_out_samples_and_other_seeds(family) -> None:  # type: ignore[no-untyped-def]
+    cells: list[Cell] = list(trials(family))
+    reported = {cell.seed for table in TABLES.values() for cell in table.cells("paper", 10)}
+    assert {cell.method for cell in cells} == set(family.spaces)
+    for method in family.spaces:
+        own = [cell for cell in cells if cell.method == method]
+        assert len(own) == len({cell.name for cell in own}) == 6 * len(family.seeds)
+        assert all(cell.held_out and cell.seed not in reported for cell in own)
+
+
+def test_every_method_of_a_table_has_a_relative_that_was_tried() -> None:
+    for table in TABLES.values():
+        for column in table.columns["cpu"]:
+            family = next(family for family in FAMILIES.values() if column.data in family.data)
+            missing = {r.method for r in table.rows if not {r.method, relative(r.method)} & set(family.spaces)}
+            assert all(parse(method).algorithm == "vat" and column.data == "cifar10" for method in missing)
+
+
+@pytest.mark.parametrize("name", ["table1", "table2", "table4"])
+def test_trials_have_a_fifth_of_the_steps(name: str) -> None:
+    table = TABLES[name]
+    for column in table.columns["cpu"]:
+        family = next(family for family in FAMILIES.values() if column.data in family.data)
+        algorithms = {parse(row.method).algorithm for row in table.rows} - {"supervised"}
+        assert {5 * family.steps[algorithm] for algorithm in algorithms} == {table.steps}
