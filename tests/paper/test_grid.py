@@ -1,105 +1,115 @@
-"""Cells are run, stopped, gone on with and shown."""
+"""Cells are run, stopped, gone on with, and found again."""
 
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from halfsure.cli import main
-from halfsure.metrics import paired_difference
-from halfsure.paper import tuning
-from halfsure.paper.cells import Cell, Column
+from halfsure.engine.baselines import baseline_errors
+from halfsure.paper.cells import Cell, identity
+from halfsure.paper.controls import CONTROLS, control, run_controls
 from halfsure.paper.grid import run_cell, run_cells
 from halfsure.paper.results import Results
-from halfsure.paper.show import fill, lines
-from halfsure.paper.table import Row, Table
-from halfsure.paper.tuning import Family, choose, over, winner
-
-DIGITS = Column("digits", 20)
-SHORT = {"steps": 4, "evaluations": 2, "test_sample": 50, "unlabeled_sample": 50, "net": "mlp-8"}
+from tests.paper.small import DIGITS, cell
 
 
-def cell(method: str = "supervised", seed: int = 0, **changes: Any) -> Cell:
-    return Cell("small", DIGITS, method, seed, settings=SHORT | changes)
-
-
-def run(cells: list[Cell], folder: Path) -> None:
-    run_cells(cells, runs=folder / "runs", results=folder / "results", workers=1)
+def run(cells: list[Cell], folder: Path) -> Results:
+    results = Results(folder / "results")
+    run_cells(cells, results, runs=folder / "runs", workers=1)
+    return Results(folder / "results")
 
 
 def test_a_finished_cell_is_a_line_that_can_be_repeated(tmp_path: Path) -> None:
-    run([cell()], tmp_path)
-    (line,) = Results(tmp_path / "results", "small")
+    (line,) = run([cell()], tmp_path)
     assert {"test", "unlabeled", "readings", "config", "versions", "git", "created", "command", "seconds"} <= set(line)
     assert line["steps"] == 4
     assert [each["step"] for each in line["lines"]] == [2, 4]
-    again = tmp_path / "again"
-    run_cell(cell(), runs=again, results=again, root=None, console=None)
-    (other,) = Results(again, "small")
-    assert other["test"] == line["test"]
-    assert other["config"] == line["config"]
+    again = run_cell(cell(), runs=tmp_path / "again")
+    assert again["test"] == line["test"]
+    assert again["config"] == line["config"]
 
 
 def test_what_has_a_line_is_not_run_again_and_what_differs_is(tmp_path: Path) -> None:
     run([cell(), cell(seed=1)], tmp_path)
-    run([cell(), cell(seed=1), cell(lr=0.01)], tmp_path)
-    assert [line["settings"].get("lr") for line in Results(tmp_path / "results", "small")] == [None, None, 0.01]
+    found = run([cell(), cell(seed=1), replace(cell(lr=0.01), variant="lr=0.01")], tmp_path)
+    assert [line["settings"].get("lr") for line in found] == [None, None, 0.01]
+    assert len((tmp_path / "results" / "other.jsonl").read_text().splitlines()) == 3
+
+
+def test_a_run_counts_for_every_experiment_that_has_it(tmp_path: Path) -> None:
+    found = run([cell()], tmp_path)
+    assert found.find(replace(cell(), experiment="another")) is not None
+    assert found.find(replace(cell(), protocol="paper")) is None
+    assert found.find(replace(cell(), held_out=5)) is None
+    assert found.find(cell(seed=1)) is None
+
+
+def test_a_run_that_fails_leaves_the_others_and_no_line(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results")
+    (tmp_path / "runs" / "cpu" / "other").mkdir(parents=True)
+    (tmp_path / "runs" / "cpu" / "other" / cell().name).write_text("a file where the run's folder should be")
+    first, second = run_cells([cell(), cell(seed=1)], results, runs=tmp_path / "runs", workers=1)
+    assert "is a file" in str(first.error)
+    assert second.finished
+    assert [line["seed"] for line in results] == [1]
 
 
 def test_nobody_sees_the_test_error_of_a_trial(tmp_path: Path) -> None:
-    run([replace(cell(), held_out=100)], tmp_path)
-    (line,) = Results(tmp_path / "results", "small")
+    (line,) = run([replace(cell(), held_out=100)], tmp_path)
     assert "test" not in line
     assert line["readings"] is None
     assert line["lines"] is None
     assert 0 <= line["val"]["error"] <= 1
+    assert Results(tmp_path / "results").find(replace(cell(), held_out=100)) == line
 
 
-def made(method: str, seed: int, error: float, **more: Any) -> dict[str, Any]:
-    scores = {"error": error, "ece": 0.1, "sparse_support": 1.5}
-    own = {"column": vars(DIGITS), "protocol": "cpu", "method": method, "trial": "", "seed": seed}
-    return own | {"test": scores, "dead": [], **more}
+def test_a_line_that_was_cut_off_costs_no_other(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    lines = [cell(seed=seed).as_json() | {"test": {"error": seed / 10}} for seed in range(3)]
+    results.add(lines[0])
+    results.add(lines[1])
+    file = tmp_path / "other.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-5])
+    broken = Results(tmp_path)
+    assert list(broken) == lines[:1]
+    broken.add(lines[2])
+    assert list(Results(tmp_path)) == [lines[0], lines[2]]
 
 
-def test_differences_are_paired_over_the_seeds_that_both_have() -> None:
-    table = Table("small", "Small", (Row("supervised"), Row("vat", "supervised")), {"cpu": (DIGITS,)}, 4)
-    base, own = {0: 0.30, 1: 0.34, 2: 0.31}, {0: 0.20, 2: 0.25, 3: 0.1}
-    runs = [made("supervised", s, e) for s, e in base.items()] + [made("vat", s, e) for s, e in own.items()]
-    first, second = fill(table, DIGITS, "cpu", runs)
-    assert first.difference is None
-    assert second.difference == paired_difference([30.0, 31.0], [20.0, 25.0])
-    text = [" ".join(cells) for cells in lines([first, second])]
-    assert "31.67 ± 2.08" in text[0]
-    assert "-8.00 [" in text[1]
+def test_files_of_something_else_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "accuracy.jsonl").write_text(json.dumps({"method": "vat", "error": 1}) + "\n")
+    assert list(Results(tmp_path)) == []
+    assert list(Results(tmp_path / "missing")) == []
 
 
-def test_a_collapsed_run_is_marked() -> None:
-    table = Table("small", "Small", (Row("vat"),), {"cpu": (DIGITS,)}, 4)
-    (row,) = lines(fill(table, DIGITS, "cpu", [made("vat", 0, 0.9, dead=["3"])]))
-    assert "90.00*" in row[3]
+def test_identity_holds_whatever_a_run_follows_from_and_nothing_else() -> None:
+    base = cell()
+    same = [replace(base, experiment="x"), replace(base, variant="x")]
+    more_labels = replace(base, column=replace(DIGITS, labels=30))
+    other = [replace(base, seed=1), replace(base, method="vat"), cell(lr=0.1), more_labels]
+    assert {identity(each.as_json()) for each in same} == {identity(base.as_json())}
+    assert len({identity(each.as_json()) for each in [base, *other]}) == 5
 
 
-def test_the_winner_has_the_lowest_mean_validation_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    space = over(lr=(1e-3, 2e-3))
-    family = Family(DIGITS, ("digits",), (100, 101), {"supervised": 4}, {"supervised": space, "vat": space})
-    monkeypatch.setattr(tuning, "FAMILIES", {"small": family})
-    monkeypatch.setattr(tuning, "WINNERS", tmp_path / "winners.json")
-    errors = {(1e-3, 100): 0.2, (1e-3, 101): 0.5, (2e-3, 100): 0.4, (2e-3, 101): 0.2}
-    rows = [
-        {"method": "supervised", "column": vars(DIGITS), "settings": {"lr": lr, "steps": 4}, "val": {"error": error}}
-        for (lr, _), error in errors.items()
-    ]
-    choose(rows)
-    assert winner("digits", "supervised") == {"lr": 2e-3}
-    assert json.loads((tmp_path / "winners.json").read_text())["small"]["supervised"]["tried"][0]["validation"] == [0.2, 0.5]
-    with pytest.raises(ValueError, match="vat has not been tuned"):
-        winner("digits", "vat")
-    tuning._winners.cache_clear()
+def test_controls_have_the_labels_of_their_column_and_seed(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    cells = [cell(), cell("vat"), cell(seed=1), replace(cell(seed=2), held_out=50)]
+    run_controls(cells, results)
+    run_controls(cells, results)
+    lines = list(results)
+    assert [(line["method"], line["seed"]) for line in lines] == [(name, seed) for seed in (0, 1) for name in CONTROLS]
+    data = cell(seed=1).open()
+    assert data.test is not None
+    wanted = baseline_errors(data, data.test)
+    for name in CONTROLS:
+        found = results.find(control(name, DIGITS, 1, "cpu"))
+        assert found is not None
+        assert found["test"]["error"] == wanted[name]
 
 
-@pytest.mark.parametrize("words", [["nothing"], ["table1", "--cell", "x", "--protocol", "paper"], ["table1", "--budget", "long"]])
-def test_what_does_not_exist_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", *words]) == 2
-    assert capsys.readouterr().err.startswith("halfsure: ")
+def test_side_by_side_gives_the_same_bits(tmp_path: Path) -> None:
+    cells = [cell(), cell("fixmatch-ads")]
+    alone = {line["method"]: line["test"] for line in run(cells, tmp_path / "alone")}
+    results = Results(tmp_path / "both")
+    run_cells(cells, results, runs=tmp_path / "runs", workers=2)
+    assert {line["method"]: line["test"] for line in results} == alone

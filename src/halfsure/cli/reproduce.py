@@ -1,9 +1,9 @@
 """`halfsure reproduce`."""
 
+import json
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,19 +17,21 @@ from tyro.conf import Positional, arg
 from halfsure.cli.using import grid
 from halfsure.data import DataError
 from halfsure.engine.config import parse_time
+from halfsure.engine.folder import write
 from halfsure.engine.train import StoppedError
 from halfsure.paper.cells import Cell
+from halfsure.paper.controls import run_controls
 from halfsure.paper.experiments import TABLES
 from halfsure.paper.figures import FIGURES, draw
 from halfsure.paper.grid import run_cell, run_cells
-from halfsure.paper.results import Results, command
-from halfsure.paper.show import HEAD, fill, lines
-from halfsure.paper.table import Table
-from halfsure.paper.tuning import FAMILIES, choose, trials
+from halfsure.paper.results import Results
+from halfsure.paper.show import Sheet, markdown, sheets, trial_sheets
+from halfsure.paper.tuning import FAMILIES, WINNERS, choose, trials, winners
 
 __all__ = ["Reproduce"]
 
-WHAT = tuple(dict.fromkeys(["tuning", *TABLES, *FIGURES, "all"]))
+WIDE = 130
+"""Letters of a line that has room for each seed."""
 
 
 @dataclass(frozen=True)
@@ -49,107 +51,167 @@ class Reproduce:
     """table1 to table4, robustness, parts, figure1, figure3 to figure6, tuning or all."""
     protocol: Literal["cpu", "paper"] = "cpu"
     """cpu asks the same questions on two cores, with small networks and few steps; paper needs GPUs and days."""
-    seeds: int | None = None
+    seeds: Annotated[int | None, arg(metavar="INT")] = None
     """How many seeds; the experiment's own number if not given."""
-    budget: str | None = None
+    budget: Annotated[str | None, arg(metavar="TIME")] = None
     """Stop after a time such as 90m, saving what is running."""
-    jobs: int | None = None
+    jobs: Annotated[int | None, arg(metavar="INT")] = None
     """How many runs at once, each on one core; as many as there are cores if not given."""
-    cell: str | None = None
+    cell: Annotated[str | None, arg(metavar="NAME")] = None
     """Run this cell alone, in this process; with torchrun on many."""
     show: bool = False
     """Show the tables of what has been run, and run nothing."""
     list: bool = False
-    """Print the command of each cell, and run nothing."""
-    root: str | None = None
+    """Print the command of each cell, with the test error of those that have been run, and run nothing."""
+    markdown: Annotated[Path | None, arg(metavar="FILE")] = None
+    """With --show: write the tables into this file, each seed for itself."""
+    root: Annotated[str | None, arg(metavar="FOLDER")] = None
     """Folder of the official sets; $HALFSURE_DATA or the user's cache folder if not given."""
-    out: Path = Path("runs/reproduce")
+    out: Annotated[Path, arg(metavar="FOLDER")] = Path("runs/reproduce")
     """Where the run folders are."""
-    results: Path = Path("results")
+    results: Annotated[Path, arg(metavar="FOLDER")] = Path("results")
     """Where the lines of finished runs are."""
-    figures: Path = Path("docs/images/paper")
+    figures: Annotated[Path, arg(metavar="FOLDER")] = Path("docs/images/paper")
     """Where figures are drawn."""
 
     def run(self, console: Console) -> int:
         """Run, or show."""
-        if self.what not in WHAT:
-            raise DataError(f"there is no experiment {self.what!r}; there are {', '.join(WHAT)}")
-        tables = [table for table in TABLES.values() if self.what in (table.name, "all")]
+        self._check()
+        results = Results(self.results)
         if self.show:
-            for table in tables:
-                self._show(table, console)
-            self._draw(console)
-            return 0
-        cells = list(self._cells(tables))
+            return self._show(results, console)
         if self.list:
-            for cell in cells:
-                console.print(command(cell), soft_wrap=True, highlight=False, markup=False)
+            for cells in self._stages():
+                for cell in cells:
+                    _say(console, _listed(cell, results))
             return 0
-        if self.cell is not None:
-            named = [cell for cell in cells if cell.name == self.cell]
-            if not named:
-                raise DataError(f"{self.what} has no cell {self.cell!r}; --list shows them, such as {cells[0].name}")
-            run_cell(named[0], runs=self.out, results=self.results, root=self.root, console=console)
-            return 0
-        return self._run(cells, console)
-
-    def _cells(self, tables: Sequence[Table]) -> Iterator[Cell]:
-        if self.what in ("tuning", "all"):
-            for family in FAMILIES.values():
-                yield from trials(family)
-        for table in tables:
-            yield from table.cells(self.protocol, self.seeds)
-
-    def _run(self, cells: Sequence[Cell], console: Console) -> int:
-        workers = self.jobs or joblib.cpu_count()
-        began = time.monotonic()
         try:
-            with _budget(self.budget):
-                outcomes = run_cells(
-                    cells, runs=self.out, results=self.results, workers=workers, root=self.root, console=console
-                )
-        except StoppedError as stopped:
-            if self.budget is None or time.monotonic() - began < parse_time(self.budget):
+            with _budget(self.budget) as over:
+                code = self._run(results, console) if self.cell is None else self._run_one(results, console)
+        except (StoppedError, KeyboardInterrupt) as stopped:
+            if not over.is_set():
                 raise
-            _say(console, f"the time is over: {stopped}")
+            _say(console, f"the time is over: {stopped if isinstance(stopped, StoppedError) else 'all runs are saved'}")
             return 0
-        if self.what == "tuning":
-            choose(list(Results(self.results, "tuning")))
-        for outcome in outcomes:
-            if outcome.error is not None:
-                _say(console, f"{outcome.job.name} failed: {outcome.error}")
-        self._draw(console)
-        return int(any(outcome.error is not None for outcome in outcomes))
+        self._draw(results, console)
+        return code
 
-    def _draw(self, console: Console) -> None:
+    def _check(self) -> None:
+        known = dict.fromkeys(["tuning", *TABLES, *FIGURES, "all"])
+        if self.what not in known:
+            raise DataError(f"there is no experiment {self.what!r}; there are {', '.join(known)}")
+        for name in ("seeds", "jobs"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise DataError(f"--{name} must be at least 1, got {value}")
+        try:
+            parse_time(self.budget or "1h")
+        except ValueError as error:
+            raise DataError(f"--budget: {error}") from None
+        if self.markdown is not None and not self.show:
+            raise DataError("--markdown writes what --show shows: give both")
+
+    def _stages(self) -> Iterator[Sequence[Cell]]:
+        """The cells, experiment by experiment: those of a table are known once its methods are tuned."""
+        if self.what in ("tuning", "all") and self.protocol == "cpu":
+            for family in FAMILIES.values():
+                yield [*trials(family)]
+        for table in TABLES.values():
+            if self.what in (table.name, "all"):
+                yield [*table.cells(self.protocol, self.seeds)]
+
+    def _run(self, results: Results, console: Console) -> int:
+        failed = 0
+        for cells in self._stages():
+            workers = self.jobs or joblib.cpu_count()
+            outcomes = run_cells(cells, results, runs=self.out, workers=workers, root=self.root, console=console)
+            run_controls(cells, results, self.root)
+            for outcome in outcomes:
+                if outcome.error is not None:
+                    failed += 1
+                    _say(console, f"{outcome.job.name} failed: {outcome.error}")
+        if self.what == "tuning":
+            self._tell_winners(results, console)
+        return int(failed > 0)
+
+    def _run_one(self, results: Results, console: Console) -> int:
+        cells = [cell for stage in self._stages() for cell in stage]
+        named = [cell for cell in cells if cell.name == self.cell]
+        if not named:
+            some = f"; --list shows them, such as {cells[0].name}" if cells else ""
+            raise DataError(f"{self.what} has no cell {self.cell!r}{some}")
+        known = results.find(named[0])
+        line = run_cell(named[0], runs=self.out, root=self.root, console=console)
+        part = "val" if named[0].held_out else "test"
+        _say(console, f"{part} error {100 * line[part]['error']:.2f} %")
+        if known is not None:
+            _say(console, f"the results have {100 * known[part]['error']:.2f} % for it, and stay as they are")
+        elif int(os.environ.get("RANK", "0")) == 0:
+            results.add(line)
+        return 0
+
+    def _tell_winners(self, results: Results, console: Console) -> None:
+        chosen = choose([*results])
+        if chosen != winners():
+            file = self.results / WINNERS.name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write(file, json.dumps(chosen, indent=1).encode() + b"\n")
+            _say(console, f"{file} has other winners than the tables are run with: those are in {WINNERS}")
+
+    def _show(self, results: Results, console: Console) -> int:
+        found: list[Sheet] = []
+        for table in TABLES.values():
+            if self.what in (table.name, "all"):
+                found += sheets(table, self.protocol, results)
+        if self.what in ("tuning", "all"):
+            found += trial_sheets(results)
+        for sheet in found:
+            _print(sheet, console)
+        if self.markdown is not None:
+            write(self.markdown, "\n".join(markdown(sheet) for sheet in found).encode())
+        self._draw(results, console)
+        return 0
+
+    def _draw(self, results: Results, console: Console) -> None:
         """Draw the figures that were asked for, as far as their runs are there."""
-        runs = {name: list(Results(self.results, name)) for name in TABLES}
         for name in FIGURES:
             if self.what in (name, "all"):
-                file = draw(name, runs, self.figures)
+                file = draw(name, results, self.figures)
                 _say(console, f"{name} is {file}" if file else f"{name} needs runs that are not there yet")
 
-    def _show(self, table: Table, console: Console) -> None:
-        runs = list(Results(self.results, table.name))
-        for column in table.columns[self.protocol]:
-            rows = fill(table, column, self.protocol, runs)
-            console.print(f"\n{table.title}, {column}", style="bold", highlight=False, markup=False)
-            console.print(grid(HEAD, lines(rows)))
+
+def _print(sheet: Sheet, console: Console) -> None:
+    console.print(f"\n{sheet.title}", style="bold", highlight=False)
+    _say(console, sheet.about)
+    console.print(grid(*sheet.columns(console.width >= WIDE)))
+
+
+def _listed(cell: Cell, results: Results) -> str:
+    """A cell's command, with what came of it as a comment for the shell."""
+    line = results.find(cell)
+    error = (line or {}).get("test", {}).get("error")
+    return cell.command + ("" if error is None else f"  # {100 * error:.2f} %")
 
 
 def _say(console: Console, text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True, markup=False)
+    console.print(text, highlight=False, soft_wrap=True)
 
 
 @contextmanager
-def _budget(text: str | None) -> Iterator[None]:
-    """Ask this process to stop, as a scheduler would, when the time is over."""
-    timer = None if text is None else threading.Timer(parse_time(text), os.kill, (os.getpid(), signal.SIGTERM))
+def _budget(text: str | None) -> Iterator[threading.Event]:
+    """Ask this process to stop, as a scheduler would, when the time is over; whether that has been."""
+    over = threading.Event()
+
+    def stop() -> None:
+        over.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    timer = None if text is None else threading.Timer(parse_time(text), stop)
     if timer is not None:
         timer.daemon = True
         timer.start()
     try:
-        yield
+        yield over
     finally:
         if timer is not None:
             timer.cancel()

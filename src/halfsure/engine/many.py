@@ -230,7 +230,7 @@ def _told(outcome: Outcome) -> str:
     if outcome.error is not None:
         return f"failed: {outcome.error}"
     last = outcome.metrics[-1] if outcome.metrics else {}
-    scores = [(part, last[part]["error"]) for part in ("test", "val", "unlabeled") if last.get(part)]
+    scores = [(part, last[part]["error"]) for part in ("val", "test", "unlabeled") if last.get(part)]
     errors = [f"{part} error {100 * error:5.2f} %" for part, error in scores if error is not None]
     return "  ".join([*errors[:1], f"{outcome.seconds:.0f} s" if outcome.seconds else "was finished already"])
 

@@ -2,9 +2,13 @@
 
 | module | what is in it |
 |---|---|
-| `cells` | one run of a table: data, labels, method, seed, and the settings of its protocol |
-| `tables` | Tables I to IV, the controls beside them, the robustness grid |
+| `table1` … `table4` | the paper's tables, with its numbers |
+| `safety` | the runs behind Figure 5 |
+| `robustness`, `parts` | not in the paper: Table I over VAT's own settings, and what FixMatch-ADS's lead is made of |
+| `controls` | logistic regression and 1-NN on the same labels |
 | `tuning` | how settings were chosen: search spaces, trials on validation samples, winners |
-| `grid` | runs cells side by side, stops and goes on, keeps results |
-| `results` | finished runs as lines of JSON, and what is read from them |
+| `experiments` | all of them by name |
+| `cells`, `table` | what these are declared with: one run, and rows of methods on columns of data |
+| `grid`, `results` | cells → finished runs, as lines of JSON |
+| `show`, `figures` | lines → tables and figures |
 """

@@ -1,5 +1,7 @@
 """One run of an experiment, with everything that it follows from."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -8,9 +10,10 @@ from halfsure.engine.config import Config, DataConfig
 from halfsure.engine.entry import open_data
 from halfsure.engine.presets import preset
 
-__all__ = ["Cell", "Column", "Protocol"]
+__all__ = ["Cell", "Column", "Protocol", "identity"]
 
 Protocol = Literal["cpu", "paper"]
+IDENTITY = ("protocol", "column", "method", "settings", "held_out", "seed")
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Cell:
     """A method on a column, from one seed."""
 
     experiment: str
+    """Where it belongs; other experiments may show it too."""
     column: Column
     method: str
     seed: int
@@ -36,14 +40,20 @@ class Cell:
     settings: dict[str, Any] = field(default_factory=dict, hash=False)
     """What differs from the protocol's preset."""
     held_out: int = 0
-    """Samples held out of training to choose settings by."""
-    trial: str = ""
+    """Samples kept out of training to choose settings by."""
+    variant: str = ""
     """What tells it from other cells of the same method and seed, in words."""
 
     @property
     def name(self) -> str:
         """Its name within the experiment, and on the command line."""
-        return ":".join([str(self.column), self.method, *([self.trial] if self.trial else []), f"s{self.seed}"])
+        return ":".join(filter(None, [str(self.column), self.method, self.variant, f"s{self.seed}"]))
+
+    @property
+    def command(self) -> str:
+        """What runs it by itself."""
+        protocol = "" if self.protocol == "cpu" else f" --protocol {self.protocol}"
+        return f"halfsure reproduce {self.experiment}{protocol} --cell '{self.name}'"
 
     @property
     def data_config(self) -> DataConfig:
@@ -60,6 +70,11 @@ class Cell:
         config.check()
         return config
 
-    def key(self) -> dict[str, Any]:
-        """What tells a run from all others, as JSON."""
+    def as_json(self) -> dict[str, Any]:
+        """What goes into the line of its run."""
         return asdict(self)
+
+
+def identity(run: Mapping[str, Any]) -> str:
+    """What tells a run from all others, given a cell as JSON or the line of its run."""
+    return json.dumps([run.get(name) for name in IDENTITY], sort_keys=True)

@@ -1,6 +1,6 @@
 """Figures 1 and 3 from theory, 4, 5 and 6 from the runs there are; each becomes an SVG file."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from halfsure.paper.cells import Column
+from halfsure.paper.results import Line, Results
+from halfsure.paper.safety import SAFETY
+from halfsure.paper.show import fill
+from halfsure.paper.table import Table
+from halfsure.paper.table1 import STRATEGIES, TABLE1
+from halfsure.paper.table3 import TABLE3
+from halfsure.paper.tuning import NotTunedError
 from halfsure.theory import CURVES, TRAITS, acts
 
 __all__ = ["FIGURES", "draw"]
@@ -33,16 +41,15 @@ STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.4,
     "lines.linewidth": 1.6,
 }
-Runs = Mapping[str, Sequence[Mapping[str, Any]]]
-"""The lines of finished runs, by experiment."""
+SNAPSHOTS = 7
 
 
-def draw(name: str, runs: Runs, folder: Path) -> Path | None:
+def draw(name: str, results: Results, folder: Path) -> Path | None:
     """Draw a figure into a folder; None if the runs it needs are not there."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(STYLE)
-        figure = FIGURES[name](runs)
+        figure = FIGURES[name](results)
         if figure is None:
             return None
         folder.mkdir(parents=True, exist_ok=True)
@@ -51,15 +58,16 @@ def draw(name: str, runs: Runs, folder: Path) -> Path | None:
     return file
 
 
-def figure1(runs: Runs) -> Figure:
+def figure1(results: Results) -> Figure:
     """Where on the line of two-class predictions each strategy acts, and how ADS divides it."""
     figure = Figure(figsize=(7, 2.6), layout="constrained")
     axes = figure.add_subplot()
     s = np.linspace(0, 1, 2001)
     both = np.stack([s, 1 - s], axis=1)
     for place, strategy in enumerate(TRAITS):
-        active = acts(strategy, both).any(axis=1)
-        axes.fill_between(s, place - 0.3, place + 0.3, where=active.tolist(), color=COLOURS[strategy], linewidth=0)
+        edges = np.flatnonzero(np.diff(acts(strategy, both).any(axis=1).astype(int), prepend=0, append=0))
+        stretches = [(s[begin], s[end - 1] - s[begin]) for begin, end in edges.reshape(-1, 2)]
+        axes.broken_barh(stretches, (place - 0.3, 0.6), color=COLOURS[strategy], linewidth=0)
     axes.set_yticks(range(len(TRAITS)), [f"{name.upper()}: {TRAITS[name].candidates}" for name in TRAITS])
     for edge in (1 / (np.e + 1), 0.5, np.e / (np.e + 1)):
         axes.axvline(edge, color="#666666", linewidth=0.8, linestyle=":")
@@ -68,7 +76,7 @@ def figure1(runs: Runs) -> Figure:
     return figure
 
 
-def figure3(runs: Runs) -> Figure:
+def figure3(results: Results) -> Figure:
     """Target, loss and gradient of each strategy against s."""
     figure = Figure(figsize=(9, 2.8), layout="constrained")
     panels = figure.subplots(1, 3)
@@ -85,45 +93,47 @@ def figure3(runs: Runs) -> Figure:
     return figure
 
 
-def figure4(runs: Runs) -> Figure | None:
-    """Mean dominant probability and error of unlabeled samples over training, read through both maps, MNIST@20."""
-    chosen = _of(runs, "table1", "mnist", 20)
-    methods = ["vat", "vat+me", "vat+sh", "vat+pl", "vat+ns", "vat+ads"]
-    if not all(chosen.get(method) for method in methods):
+def figure4(results: Results) -> Figure | None:
+    """Distillation loss, mean dominant probability through both maps, and error of unlabeled samples, MNIST@20."""
+    runs = _runs(TABLE1, Column("mnist", 20), results)
+    methods = ("vat", *STRATEGIES)
+    if not all(runs[method] for method in methods):
         return None
-    figure = Figure(figsize=(10, 2.9), layout="constrained")
-    panels = figure.subplots(1, 3)
-    readings: list[tuple[str, Callable[[Mapping[str, Any]], float]]] = [
+    figure = Figure(figsize=(11, 2.8), layout="constrained")
+    panels = figure.subplots(1, 4)
+    readings: list[tuple[str, Callable[[Line], float]]] = [
+        ("distillation loss", lambda line: line["train"]["distillation"]),
         ("mean dominant probability, softmax", lambda line: line["unlabeled"]["softmax_dominant"]),
         ("mean dominant probability, own map", lambda line: line["unlabeled"]["dominant"]),
         ("error on unlabeled samples", lambda line: line["unlabeled"]["error"]),
     ]
     for axes, (title, reading) in zip(panels, readings, strict=True):
         for method in methods:
-            _curve(axes, chosen[method], reading, method.removeprefix("vat+"))
+            _curve(axes, runs[method], reading, method.removeprefix("vat+"))
         axes.set_title(title)
         axes.set_xlabel("step")
-        axes.set_ylim(0, 1)
-    panels[0].legend(frameon=False, fontsize=8)
+        axes.set_ylim(0, None if title == "distillation loss" else 1)
+    panels[3].legend(frameon=False, fontsize=8, ncols=2)
     return figure
 
 
-def figure5(runs: Runs) -> Figure | None:
+def figure5(results: Results) -> Figure | None:
     """Candidates and how often the truth is among them, MixMatch-ADS on CIFAR-10@250, with two networks."""
-    chosen = [run for run in runs.get("figure5", []) if run["column"] == {"data": "cifar10", "labels": 250}]
-    if not chosen:
+    runs = [found[0] for found in _runs(SAFETY, Column("cifar10", 250), results).values() if found]
+    if not runs:
         return None
     figure = Figure(figsize=(10, 2.9), layout="constrained")
     panels = figure.subplots(1, 3)
-    for run, colour in zip(chosen, ("#0072b2", "#56b4e9", "#d55e00", "#e69f00"), strict=False):
+    for run, colour in zip(runs, ("#0072b2", "#56b4e9", "#d55e00", "#e69f00"), strict=False):
         steps = [line["step"] for line in run["lines"]]
         label = f"{run['config']['net']}, {run['method'].removeprefix('mixmatch-')}"
         unlabeled = [line["unlabeled"] for line in run["lines"]]
-        panels[2].plot(steps, [1 - line["error"] for line in unlabeled], color=colour, label=label)
+        accuracy = [1 - line["error"] for line in unlabeled]
+        panels[2].plot(steps, accuracy, color=colour, label=label)
         if run["method"] == "mixmatch-ads":
             panels[0].plot(steps, [line["support"] for line in unlabeled], color=colour, label=label)
             panels[1].plot(steps, [line["top_m_accuracy"] for line in unlabeled], color=colour, label=f"{label}: top m")
-            panels[1].plot(steps, [1 - line["error"] for line in unlabeled], color=colour, linestyle=":", label="top 1")
+            panels[1].plot(steps, accuracy, color=colour, linestyle=":", label="top 1")
     for axes, title in zip(panels, ("mean number of candidates", "accuracy", "accuracy"), strict=True):
         axes.set_title(title)
         axes.set_xlabel("step")
@@ -131,24 +141,29 @@ def figure5(runs: Runs) -> Figure | None:
     return figure
 
 
-def figure6(runs: Runs) -> Figure | None:
-    """All predicted probabilities of VAT+ADS on unlabeled samples in ten bins, over the run."""
-    found = _of(runs, "table1", "mnist", 20).get("vat+ads")
+def figure6(results: Results) -> Figure | None:
+    """All probabilities that VAT+ADS gives unlabeled samples, in ten bins, over a run; MNIST, and CIFAR-10 if there."""
+    both = {
+        "MNIST@20": _runs(TABLE1, Column("mnist", 20), results)["vat+ads"],
+        "CIFAR-10@4000": _runs(TABLE3, Column("cifar10", 4000), results)["vat+ads"],
+    }
+    found = {name: runs[0] for name, runs in both.items() if runs}
     if not found:
         return None
-    lines = [line for line in found[0]["lines"] if "histogram" in line]
-    shown = [lines[k] for k in np.unique(np.linspace(0, len(lines) - 1, 6).round().astype(int))]
-    figure = Figure(figsize=(10, 2.2), layout="constrained")
-    panels = figure.subplots(1, len(shown), sharey=True)
-    for axes, line in zip(panels, shown, strict=True):
-        counts = np.array(line["histogram"], dtype=float)
-        axes.bar(np.arange(10) / 10 + 0.05, counts / counts.sum(), width=0.09, color=COLOURS["ads"])
-        axes.set_title(f"step {line['step']:,}", fontsize=8)
-        axes.set_yscale("symlog", linthresh=0.01)
+    figure = Figure(figsize=(10, 2.0 * len(found) + 0.2), layout="constrained")
+    rows = figure.subplots(len(found), SNAPSHOTS, sharex=True, sharey=True, squeeze=False)
+    for panels, (name, run) in zip(rows, found.items(), strict=True):
+        places = np.unique(np.linspace(0, len(run["lines"]) - 1, SNAPSHOTS).round().astype(int))
+        for axes, place in zip(panels, places, strict=False):
+            counts = np.array(run["lines"][place]["histogram"], dtype=float)
+            axes.bar(np.arange(10) / 10 + 0.05, counts / counts.sum(), width=0.09, color=COLOURS["ads"])
+            axes.set_title(f"step {run['lines'][place]['step']:,}", fontsize=8)
+            axes.set_yscale("symlog", linthresh=0.01)
+        panels[0].set_ylabel(name)
     return figure
 
 
-FIGURES: dict[str, Callable[[Runs], Figure | None]] = {
+FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "figure1": figure1,
     "figure3": figure3,
     "figure4": figure4,
@@ -157,16 +172,15 @@ FIGURES: dict[str, Callable[[Runs], Figure | None]] = {
 }
 
 
-def _of(runs: Runs, experiment: str, data: str, labels: int) -> dict[str, list[Mapping[str, Any]]]:
-    """Runs of the cpu protocol on one column, by method, their seeds in order."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for run in sorted(runs.get(experiment, []), key=lambda run: run["seed"]):
-        if run["column"] == {"data": data, "labels": labels} and run["protocol"] == "cpu":
-            found.setdefault(run["method"], []).append(run)
-    return found
+def _runs(table: Table, column: Column, results: Results) -> dict[str, list[Line]]:
+    """The runs of the cpu protocol on a column, by row, in the order of their seeds; none before it is tuned."""
+    try:
+        return {filled.row.name: [*filled.runs.values()] for filled in fill(table, column, "cpu", results)}
+    except NotTunedError:
+        return {row.name: [] for row in table.rows}
 
 
-def _curve(axes: Axes, runs: Sequence[Mapping[str, Any]], reading: Callable[[Any], float], name: str) -> None:
+def _curve(axes: Axes, runs: Sequence[Line], reading: Callable[[Line], float], name: str) -> None:
     """Mean over seeds, and a band from the lowest to the highest."""
     steps = [line["step"] for line in runs[0]["lines"]]
     values = np.array([[reading(line) for line in run["lines"]] for run in runs])

@@ -6,97 +6,88 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from halfsure.data import DataError
 from halfsure.engine.folder import Folder
 from halfsure.engine.many import Outcome
-from halfsure.paper.cells import Cell
+from halfsure.engine.reading import read_lines
+from halfsure.paper.cells import Cell, identity
 
-__all__ = ["Results", "command", "row"]
+__all__ = ["Line", "Results", "line_of"]
 
-SCORES = (
-    *("error", "ece", "softmax_ece", "brier", "dominant", "softmax_dominant", "support", "sparse_support"),
-    *("top_m_accuracy", "sparse_top_m_accuracy"),
-)
-CURVES = (
-    "error",
-    "dominant",
-    "softmax_dominant",
-    "support",
-    "sparse_support",
-    "top_m_accuracy",
-    "sparse_top_m_accuracy",
-)
+Line = dict[str, Any]
+"""A finished run."""
+
+SUPPORT = ("support", "sparse_support", "top_m_accuracy", "sparse_top_m_accuracy")
+CURVES = ("error", "dominant", "softmax_dominant", *SUPPORT)
+SCORES = ("error", "ece", "softmax_ece", "brier", "dominant", "softmax_dominant", *SUPPORT)
 
 
 class Results:
-    """The lines of one experiment's file."""
+    """The lines in the files of a folder, one file for each experiment; a run is found wherever it stands."""
 
-    def __init__(self, folder: Path, experiment: str) -> None:
-        self.file = folder / f"{experiment}.jsonl"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lines = {identity(line): line for line in self._read()}
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        for line in self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []:
-            yield json.loads(line)
+    def __iter__(self) -> Iterator[Line]:
+        return iter(self._lines.values())
 
-    def find(self, cell: Cell) -> dict[str, Any] | None:
+    def find(self, cell: Cell) -> Line | None:
         """The run of a cell, if it is finished."""
-        key = cell.key()
-        return next((line for line in self if all(line.get(name) == value for name, value in key.items())), None)
+        return self._lines.get(identity(cell.as_json()))
 
-    def add(self, line: dict[str, Any]) -> None:
-        """Append a run, on the disk before this returns."""
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        with self.file.open("ab") as file:
+    def add(self, line: Line) -> None:
+        """Append a run to its experiment's file, on the disk before this returns."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / f"{line['experiment']}.jsonl").open("a+b") as file:
+            if file.tell() and not _ends_a_line(file.fileno(), file.tell()):
+                file.write(b"\n")  # a line that was cut off stays apart, and is passed over
             file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
+        self._lines[identity(line)] = line
+
+    def _read(self) -> Iterator[Line]:
+        for file in sorted(self.folder.glob("*.jsonl")):
+            try:
+                yield from (line for line in read_lines(file) if line.get("experiment") == file.stem)
+            except (OSError, ValueError) as error:
+                raise DataError(f"{file} cannot be read: {error}") from None
 
 
-def command(cell: Cell) -> str:
-    """What runs a cell by itself."""
-    protocol = "" if cell.protocol == "cpu" else f" --protocol {cell.protocol}"
-    return f"halfsure reproduce {cell.experiment}{protocol} --cell '{cell.name}'"
-
-
-def row(cell: Cell, outcome: Outcome) -> dict[str, Any]:
-    """A line about a finished run."""
+def line_of(cell: Cell, outcome: Outcome) -> Line:
+    """The line of a finished run. Of a trial only the validation error counts, and nobody sees another."""
     about = Folder(outcome.job.out).config or {}
     last = outcome.metrics[-1]
-    whole = not cell.held_out  # of trials only the validation error counts, and nobody sees another
-    parts = ["test", "unlabeled"] if whole else ["val"]
-    scores = {part: _some(last[part], SCORES) for part in parts if part in last}
+    shown = not cell.held_out
+    parts = ("test", "unlabeled") if shown else ("val",)
     return {
-        **cell.key(),
-        "command": command(cell),
+        **cell.as_json(),
+        "command": cell.command,
         "steps": last["step"],
-        **scores,
-        "readings": outcome.readings() if whole else None,
+        **{part: _rounded(last[part], SCORES) for part in parts if last.get(part)},
+        "readings": outcome.readings() if shown else None,
         "dead": last.get("dead"),
-        "predicted": last["unlabeled"]["predicted"] if "unlabeled" in last else None,
-        "lines": [_line(line) for line in outcome.metrics] if whole else None,
+        "predicted": last["unlabeled"]["predicted"] if last.get("unlabeled") else None,
+        "lines": [_curves(line) for line in outcome.metrics] if shown else None,
         "seconds": round(last["seconds"], 1),
-        "config": about.get("config"),
-        "versions": about.get("versions"),
-        "git": about.get("git"),
-        "created": about.get("created"),
+        **{name: about.get(name) for name in ("config", "versions", "git", "created")},
         "data": about.get("fingerprint"),
     }
 
 
-def _line(line: dict[str, Any]) -> dict[str, Any]:
+def _curves(line: dict[str, Any]) -> dict[str, Any]:
     """What figures need of an evaluation."""
-    found: dict[str, Any] = {"step": line["step"], "train": line.get("train")}
-    for part in ("test", "unlabeled"):
-        if line.get(part):
-            found[part] = _some(line[part], CURVES)
-    if "unlabeled" in line:
-        found["histogram"] = line["unlabeled"]["histogram"]
-        found["dead"] = line.get("dead")
-    return found
+    found = {part: _rounded(line[part], CURVES) for part in ("test", "unlabeled") if line.get(part)}
+    unlabeled = line.get("unlabeled") or {}
+    more = {"histogram": unlabeled.get("histogram"), "dead": line.get("dead"), "train": line.get("train")}
+    return {"step": line["step"], **found, **more}
 
 
-def _some(scores: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: _short(scores[name]) for name in names if name in scores}
+def _rounded(scores: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    found = {name: scores[name] for name in names if name in scores}
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in found.items()}
 
 
-def _short(value: Any) -> Any:
-    return round(value, 6) if isinstance(value, float) else value
+def _ends_a_line(descriptor: int, size: int) -> bool:
+    return os.pread(descriptor, 1, size - 1) == b"\n"

@@ -28,5 +28,6 @@ ROBUSTNESS = Table(
     {"paper": (Column("mnist", 20),), "cpu": (Column("mnist", 20),)},
     steps=1500,
     seeds=2,
+    matrix=True,
     settings={"evaluations": 5, "test_sample": 2000},
 )

@@ -23,7 +23,7 @@ SAFETY = Table(
         Row("mixmatch-ads"),
         Row("mixmatch-top3", "mixmatch-ads"),
         Row("mixmatch-ads", "mixmatch-ads", NARROW),
-        Row("mixmatch-top2", "mixmatch-ads net=cnn13-16", NARROW),
+        Row("mixmatch-top2", "mixmatch-ads:net=cnn13-16", NARROW),
     ),
     {"paper": (Column("cifar10", 250),), "cpu": (Column("cifar10", 250),)},
     steps=3000,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from halfsure.paper.cells import Cell, Column, Protocol
-from halfsure.paper.tuning import winner
+from halfsure.paper.tuning import in_words, winner
 
 __all__ = ["Row", "Table", "against", "numbers"]
 
@@ -24,14 +24,14 @@ class Row:
     """What makes it a variant."""
 
     @property
-    def words(self) -> str:
-        """The variant in words."""
-        return ",".join(f"{k}={v}" if isinstance(v, str) else f"{k}={v:g}" for k, v in self.settings.items())
+    def variant(self) -> str:
+        """Those settings in words."""
+        return in_words(self.settings)
 
     @property
     def name(self) -> str:
-        """As the table has it."""
-        return " ".join(filter(None, [self.method, self.words]))
+        """As the table has it, and the names of its cells."""
+        return ":".join(filter(None, [self.method, self.variant]))
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ class Table:
     paper: Numbers = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=lambda: {"evaluations": 10, "test_sample": 2000})
     """What all cells of the cpu protocol share: only the last evaluation is on all test samples."""
+    matrix: bool = False
+    """Whether its variants are shown as columns."""
 
     def cells(self, protocol: Protocol, seeds: int | None = None) -> Iterator[Cell]:
         """All methods of a seed before the next seed, so that a table broken off is one of fewer seeds."""
@@ -61,7 +63,7 @@ class Table:
         settings = dict(row.settings)
         if protocol == "cpu":
             settings = {**winner(column.data, row.method), **self.settings, "steps": self.steps, **settings}
-        return Cell(self.name, column, row.method, seed, protocol, settings, trial=row.words)
+        return Cell(self.name, column, row.method, seed, protocol, settings, variant=row.variant)
 
 
 def against(base: str, *methods: str) -> tuple[Row, ...]:

@@ -3,13 +3,14 @@
     halfsure reproduce tuning --budget 90m
 
 Once for each family of data, at its hardest column, with a fifth of the steps of the tables; the winner, the lowest
-mean validation error, is carried over to the other columns of the family. `winners.json` beside this file holds the
-winners, `results/tuning.jsonl` every trial. What is not searched stays at the preset's value.
+mean validation error, is carried over to the other columns of the family. `results/tuning.jsonl` holds every trial,
+`winners.json` beside this file the winners, with which the tables are run. What is not searched stays at the preset's
+value.
 """
 
 import json
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -17,20 +18,46 @@ from pathlib import Path
 from typing import Any
 
 from halfsure.data import DataError
-from halfsure.engine.folder import write
 from halfsure.methods import ALGORITHMS, parse
 from halfsure.paper.cells import Cell, Column
 
-__all__ = ["FAMILIES", "Family", "choose", "trials", "winner"]
+__all__ = [
+    "FAMILIES",
+    "WINNERS",
+    "Family",
+    "NotTunedError",
+    "choose",
+    "in_words",
+    "over",
+    "trials",
+    "tried",
+    "winner",
+    "winners",
+]
 
 WINNERS = Path(__file__).with_name("winners.json")
 HELD_OUT = 5000
 Settings = dict[str, Any]
 
 
+class NotTunedError(DataError):
+    """A cell whose settings have not been chosen yet."""
+
+
 def over(**values: Sequence[Any]) -> list[Settings]:
     """Every combination of a few values."""
     return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+
+
+def in_words(settings: Mapping[str, Any]) -> str:
+    """Settings as part of a cell's name.
+
+    Examples:
+        >>> from halfsure.paper.tuning import in_words
+        >>> in_words({"weight": 1.0, "net": "cnn13-16"})
+        'weight=1,net=cnn13-16'
+    """
+    return ",".join(f"{k}={v}" if isinstance(v, str) else f"{k}={v:g}" for k, v in settings.items())
 
 
 RATES = over(lr=(5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 16e-3))
@@ -74,8 +101,8 @@ COLOUR = Family(
     {
         "supervised": RATES,
         **dict.fromkeys(("fixmatch", "fixmatch-sh", "fixmatch-ads"), over(lr=(1e-3, 2e-3, 4e-3), weight=(1.0, 3.0))),
-        "mixmatch": over(lr=(1e-3, 2e-3), weight=(10.0, 30.0, 100.0)),
-        "mixmatch+ns": over(weight=(30.0, 100.0), distill_weight=(0.1, 0.3, 1.0)),
+        "mixmatch": over(lr=(1e-3, 2e-3), weight=(3.0, 10.0, 30.0)),
+        "mixmatch+ns": over(weight=(3.0, 10.0, 30.0), distill_weight=(0.1, 0.5)),
         "mixmatch-ads": over(lr=(1e-3, 2e-3), weight=(1.0, 3.0, 10.0)),
     },
 )
@@ -85,45 +112,54 @@ FAMILIES = {"grey": GREY, "colour": COLOUR}
 def trials(family: Family) -> Iterator[Cell]:
     """All methods of a trial before the next trial, all trials of a seed before the next seed."""
     for seed in family.seeds:
-        for place in range(6):
-            for method, space in family.spaces.items():
+        for trial in zip(*family.spaces.values(), strict=True):
+            for method, chosen in zip(family.spaces, trial, strict=True):
                 steps = family.steps[parse(method).algorithm]
-                settings = space[place] | {"steps": steps, "evaluations": 1, "test_sample": 100}
-                words = ",".join(f"{name}={value:g}" for name, value in space[place].items())
-                yield Cell("tuning", family.column, method, seed, settings=settings, held_out=HELD_OUT, trial=words)
+                settings = chosen | {"steps": steps, "evaluations": 1, "test_sample": 100}
+                words = in_words(chosen)
+                yield Cell("tuning", family.column, method, seed, settings=settings, held_out=HELD_OUT, variant=words)
 
 
-def choose(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The winner of each method that has been tried in full, with the errors it won by; writes winners.json."""
-    found: dict[str, Any] = {}
+def tried(family: Family, method: str, rows: Iterable[Mapping[str, Any]]) -> list[tuple[Settings, list[float]]]:
+    """The trials of a method with the validation errors there are, by seed."""
+    own = [row for row in rows if row["method"] == method and row["column"] == vars(family.column) and row["held_out"]]
+    return [
+        (settings, [row["val"]["error"] for row in own if settings.items() <= row["settings"].items()])
+        for settings in family.spaces[method]
+    ]
+
+
+def choose(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Settings]]:
+    """The winner of each method that has been tried in full: by family and method, its settings."""
+    found: dict[str, dict[str, Settings]] = {}
     for name, family in FAMILIES.items():
-        for method, space in family.spaces.items():
-            errors = [_errors(rows, family, method, settings) for settings in space]
-            if all(len(each) == len(family.seeds) for each in errors):
-                best = min(range(len(space)), key=lambda k: statistics.fmean(errors[k]))
-                found.setdefault(name, {})[method] = {
-                    "settings": space[best],
-                    "tried": [settings | {"validation": each} for settings, each in zip(space, errors, strict=True)],
-                }
-    write(WINNERS, json.dumps(found, indent=1).encode() + b"\n")
-    _winners.cache_clear()
+        for method in family.spaces:
+            trials = tried(family, method, rows)
+            if all(len(errors) == len(family.seeds) for _, errors in trials):
+                best, _ = min(trials, key=lambda trial: statistics.fmean(trial[1]))
+                found.setdefault(name, {})[method] = best
+    return found
+
+
+@cache
+def winners() -> dict[str, dict[str, Settings]]:
+    """The winners that the tables are run with."""
+    found: dict[str, dict[str, Settings]] = json.loads(WINNERS.read_text(encoding="utf-8"))
     return found
 
 
 def winner(data: str, method: str) -> Settings:
     """What a method was found to like on data of this kind, or its nearest relative that was tried.
 
-    A method without one, VAT on colour images, has the preset's settings.
+    A method without one has the preset's settings: VAT on colour images, and CIFAR-100 and STL-10 altogether.
     """
-    name, family = next((name, family) for name, family in FAMILIES.items() if data in family.data)
-    known = next((each for each in (method, relative(method)) if each in family.spaces), None)
-    if known is None:
-        return {}
-    tried = _winners().get(name, {})
-    if known not in tried:
-        raise DataError(f"{known} has not been tuned on {family.column} yet: halfsure reproduce tuning")
-    settings: Settings = tried[known]["settings"]
-    return settings
+    for name, family in FAMILIES.items():
+        known = [each for each in (method, relative(method)) if each in family.spaces and data in family.data]
+        if known and known[0] not in winners().get(name, {}):
+            raise NotTunedError(f"{known[0]} has not been tuned on {family.column} yet: halfsure reproduce tuning")
+        if known:
+            return winners()[name][known[0]]
+    return {}
 
 
 def relative(method: str) -> str:
@@ -144,19 +180,3 @@ def relative(method: str) -> str:
         if parsed.target in (None, ALGORITHMS[parsed.algorithm].built_in)
         else (f"{parsed.algorithm}-{parsed.target}")
     )
-
-
-@cache
-def _winners() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(WINNERS.read_text()) if WINNERS.exists() else {}
-    return found
-
-
-def _errors(rows: Sequence[Mapping[str, Any]], family: Family, method: str, settings: Settings) -> list[float]:
-    return [
-        row["val"]["error"]
-        for row in rows
-        if row["method"] == method
-        and row["column"] == vars(family.column)
-        and settings.items() <= row["settings"].items()
-    ]

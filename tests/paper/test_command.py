@@ -1,0 +1,172 @@
+"""`halfsure reproduce` as one types it."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from halfsure.cli import main
+from halfsure.engine.entry import make_network
+from halfsure.paper.experiments import TABLES
+from halfsure.paper.grid import run_cell
+from halfsure.paper.results import Results
+from halfsure.paper.table import Table
+from tests.engine.helpers import images
+from tests.paper.small import FEW_STEPS, SMALL
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setitem(TABLES, "small", SMALL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    assert main(["reproduce", *words]) == code
+    found = capsys.readouterr()
+    return found.out if code == 0 else found.err
+
+
+def test_a_table_is_run_shown_listed_and_gone_on_with(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "not run yet" in said(capsys, "small", "--show")
+    said(capsys, "small", "--seeds", "1", "--jobs", "1")
+    first = (here / "results" / "small.jsonl").read_text()
+    assert first.count("\n") == 3
+    assert (here / "results" / "controls.jsonl").read_text().count("\n") == 2
+    said(capsys, "small", "--jobs", "1")
+    both = (here / "results" / "small.jsonl").read_text()
+    assert both.startswith(first)
+    assert both.count("\n") == 6
+    shown = said(capsys, "small", "--show", "--markdown", "tables.md")
+    for text in ("4 steps of mlp-8, seeds 0 to 1", "30.00 ± 1.50", "fixmatch-ads:r=1", "logistic regression", "1-NN"):
+        assert text in shown
+    errors = [line["test"]["error"] for line in Results(here / "results") if line["method"] == "supervised"]
+    assert " ".join(f"{100 * error:.2f}" for error in errors) in (here / "tables.md").read_text().replace("*", "")
+    listed = said(capsys, "small", "--list", "--seeds", "3").splitlines()
+    assert len(listed) == 9
+    assert sum("  # " in line and line.endswith(" %") for line in listed) == 6
+
+
+def test_every_listed_command_runs_its_cell_to_the_same_bits(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = [shlex.split(line) for line in said(capsys, "small", "--list", "--seeds", "1").splitlines()]
+    assert [words[:3] for words in commands] == [["halfsure", "reproduce", "small"]] * 3
+    said(capsys, "small", "--seeds", "1", "--jobs", "2")
+    for words in commands:
+        found = said(capsys, *words[2:], "--out", "again")
+        (new, old) = (line.split(" %")[0].split()[-1] for line in found.splitlines()[-2:])
+        assert new == old
+    assert (here / "results" / "small.jsonl").read_text().count("\n") == 3
+
+
+def test_a_cell_by_itself_adds_its_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said(capsys, "small", "--cell", "digits@20:fixmatch-ads:r=1:s5", "--seeds", "6")
+    (line,) = Results(here / "results")
+    assert (line["method"], line["seed"], line["config"]["r"]) == ("fixmatch-ads", 5, 1.0)
+
+
+def test_the_budget_stops_and_saves(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless = Table("endless", "Endless", SMALL.rows, SMALL.columns, steps=10**6, settings=SMALL.settings)
+    monkeypatch.setitem(TABLES, "endless", endless)
+    for words in (["--jobs", "1"], ["--cell", "digits@20:fixmatch-ads:s1"]):
+        assert "the time is over: stopped" in said(capsys, "endless", "--budget", "3s", *words)
+    folder = here / "runs" / "reproduce" / "cpu" / "endless"
+    assert {path.name for path in folder.iterdir()} == {"digits@20:supervised:s0", "digits@20:fixmatch-ads:s1"}
+    assert all((path / "resume.pt").exists() for path in folder.iterdir())
+    assert not (here / "results" / "endless.jsonl").exists()
+
+
+def test_another_signal_is_not_the_budget(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("halfsure.cli.reproduce.run_cells", stop)
+    assert "stopped" in said(capsys, "small", "--budget", "1h", code=128 + signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["nothing"], "there is no experiment 'nothing'; there are tuning, table1"),
+        (["small", "--cell", "x"], "small has no cell 'x'; --list shows them, such as digits@20:supervised:s0"),
+        (["small", "--budget", "long"], "long"),
+        (["small", "--seeds", "0"], "--seeds must be at least 1, got 0"),
+        (["small", "--jobs", "-1"], "--jobs must be at least 1, got -1"),
+        (["small", "--markdown", "x.md"], "give both"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str], words: list[str], text: str
+) -> None:
+    found = said(capsys, *words, code=2)
+    assert found.startswith("halfsure: ")
+    assert text in found
+    assert not any(here.iterdir())
+
+
+def test_figures_of_theory_need_no_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "figure3 is" in said(capsys, "figure3", "--figures", "drawn")
+    assert (here / "drawn" / "figure3.svg").is_file()
+    assert "figure4 needs runs that are not there yet" in said(capsys, "figure4", "--show")
+
+
+def test_new_winners_are_told_and_change_nothing(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("halfsure.cli.reproduce.run_cells", lambda *_, **__: [])
+    monkeypatch.setattr("halfsure.cli.reproduce.choose", lambda rows: {"grey": {"vat": {"weight": 9.0}}})
+    assert "has other winners than the tables are run with" in said(capsys, "tuning")
+    assert '"weight": 9.0' in (here / "results" / "winners.json").read_text()
+
+
+# The paper's protocol
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_cells_of_the_papers_protocol_have_its_networks_batches_and_length(table: Table) -> None:
+    for cell in table.cells("paper", 1):
+        grey = cell.column.data == "mnist"
+        data = replace(images(28) if grey else images(32, 3), name=cell.column.data)
+        config = cell.config(data)
+        assert config.net == cell.settings.get("net", "conv7" if grey else "wrn-28-2")
+        vat = cell.method.startswith("vat")
+        assert config.steps == (500_000 if vat else 2**20)
+        assert (config.batch, config.unlabeled_batch) == ((50, 50) if vat else (64, 64))
+        with torch.device("meta"):
+            make_network(data, config)
+
+
+def test_two_ranks_run_a_cell_of_the_papers_protocol_and_one_writes_its_line(tmp_path: Path) -> None:
+    """Its steps are cut to a few."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    words = ["-m", "tests.paper.small", "--protocol", "paper", "--cell", "digits@20:fixmatch-ads:steps=3:s0"]
+    folders = ["--out", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*launcher, *words, *folders],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (line,) = Results(tmp_path / "results")
+    assert (line["protocol"], line["steps"]) == ("paper", 3)
+    assert line["command"] == "halfsure reproduce few --protocol paper --cell 'digits@20:fixmatch-ads:steps=3:s0'"
+    (alone,) = FEW_STEPS.cells("paper", 1)
+    assert run_cell(alone, runs=tmp_path / "alone")["test"]["error"] == pytest.approx(line["test"]["error"], abs=0.05)
