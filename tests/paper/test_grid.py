@@ -4,6 +4,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from halfsure.data import DataError
 from halfsure.engine.baselines import baseline_errors
 from halfsure.paper.cells import Cell, identity
 from halfsure.paper.controls import CONTROLS, control, run_controls
@@ -80,6 +83,14 @@ def test_files_of_something_else_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "accuracy.jsonl").write_text(json.dumps({"method": "vat", "error": 1}) + "\n")
     assert list(Results(tmp_path)) == []
     assert list(Results(tmp_path / "missing")) == []
+
+
+def test_a_line_that_no_run_wrote_is_named(tmp_path: Path) -> None:
+    whole = cell().as_json() | {"test": {"error": 0.5}}
+    for broken in ({"experiment": "other"}, whole | {"test": {}}, whole | {"test": 3}, whole | {"seed": "x"}):
+        (tmp_path / "other.jsonl").write_text(json.dumps(whole) + "\n" + json.dumps(broken) + "\n")
+        with pytest.raises(DataError, match="run 2 has no settings or no error"):
+            Results(tmp_path)
 
 
 def test_identity_holds_whatever_a_run_follows_from_and_nothing_else() -> None:

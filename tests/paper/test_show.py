@@ -12,6 +12,7 @@ from halfsure.metrics import paired_difference
 from halfsure.paper import tuning
 from halfsure.paper.cells import Column
 from halfsure.paper.controls import control
+from halfsure.paper.experiments import TABLES
 from halfsure.paper.figures import FIGURES, draw
 from halfsure.paper.results import Line, Results
 from halfsure.paper.robustness import ROBUSTNESS
@@ -82,7 +83,7 @@ def test_a_run_with_other_settings_is_not_shown(tmp_path: Path) -> None:
 def test_a_run_in_which_a_class_died_is_marked(tmp_path: Path) -> None:
     results = of(tmp_path, [made(SMALL, DIGITS, SMALL.rows[0], 0, 0.9, dead=["3"])])
     (sheet,) = sheets(SMALL, "cpu", results)
-    assert "90.00*" in markdown(sheet)
+    assert "90.00*" in markdown([sheet], "made so")
 
 
 def test_controls_stand_below_the_rows(tmp_path: Path) -> None:
@@ -209,9 +210,8 @@ def test_figures_wait_for_their_runs(tmp_path: Path) -> None:
 
 def test_figure_1_has_the_edges_that_theory_has(tmp_path: Path) -> None:
     """ADS acts strictly between 1/(e+1) and e/(e+1), but for the middle; the drawing's bars begin and end there."""
-    from halfsure.paper.figures import figure1  # noqa: PLC0415
-
-    figure = figure1(Results(tmp_path))
+    figure = FIGURES["figure1"](Results(tmp_path))
+    assert figure is not None
     (axes,) = figure.axes
     place = [label.get_text().split(":")[0] for label in axes.get_yticklabels()].index("ADS")
     bars = axes.collections[place].get_paths()
@@ -227,6 +227,12 @@ def committed() -> Results:
 
 def test_the_tables_are_run_with_the_winners_of_the_committed_trials() -> None:
     assert tuning.winners() == choose([*committed()])
+
+
+def test_the_document_has_what_the_committed_lines_give() -> None:
+    found = [sheet for table in TABLES.values() for sheet in sheets(table, "cpu", committed())]
+    wanted = markdown([*found, *trial_sheets(committed())], "halfsure reproduce all --show --markdown docs/tables.md")
+    assert (ROOT / "docs" / "tables.md").read_text(encoding="utf-8") == wanted
 
 
 def test_committed_lines_tell_how_to_run_them_again() -> None:

@@ -168,7 +168,9 @@ class Reproduce:
         for sheet in found:
             _print(sheet, console)
         if self.markdown is not None:
-            write(self.markdown, "\n".join(markdown(sheet) for sheet in found).encode())
+            protocol = "" if self.protocol == "cpu" else f" --protocol {self.protocol}"
+            command = f"halfsure reproduce {self.what}{protocol} --show --markdown {self.markdown}"
+            write(self.markdown, markdown(found, command).encode())
         self._draw(results, console)
         return 0
 

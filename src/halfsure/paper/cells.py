@@ -10,7 +10,7 @@ from halfsure.engine.config import Config, DataConfig
 from halfsure.engine.entry import open_data
 from halfsure.engine.presets import preset
 
-__all__ = ["Cell", "Column", "Protocol", "identity"]
+__all__ = ["IDENTITY", "Cell", "Column", "Protocol", "identity"]
 
 Protocol = Literal["cpu", "paper"]
 IDENTITY = ("protocol", "column", "method", "settings", "held_out", "seed")

@@ -10,7 +10,7 @@ from halfsure.data import DataError
 from halfsure.engine.folder import Folder
 from halfsure.engine.many import Outcome
 from halfsure.engine.reading import read_lines
-from halfsure.paper.cells import Cell, identity
+from halfsure.paper.cells import IDENTITY, Cell, identity
 
 __all__ = ["Line", "Results", "line_of"]
 
@@ -50,9 +50,13 @@ class Results:
     def _read(self) -> Iterator[Line]:
         for file in sorted(self.folder.glob("*.jsonl")):
             try:
-                yield from (line for line in read_lines(file) if line.get("experiment") == file.stem)
+                lines = [line for line in read_lines(file) if line.get("experiment") == file.stem]
             except (OSError, ValueError) as error:
                 raise DataError(f"{file} cannot be read: {error}") from None
+            for number, line in enumerate(lines, 1):
+                if not _is_run(line):
+                    raise DataError(f"{file}: run {number} has no settings or no error; take the line out, or mend it")
+                yield line
 
 
 def line_of(cell: Cell, outcome: Outcome) -> Line:
@@ -87,6 +91,13 @@ def _curves(line: dict[str, Any]) -> dict[str, Any]:
 def _rounded(scores: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     found = {name: scores[name] for name in names if name in scores}
     return {name: round(value, 6) if isinstance(value, float) else value for name, value in found.items()}
+
+
+def _is_run(line: Line) -> bool:
+    """Whether it has what a run is known by, and what came of it."""
+    scores = line.get("val" if line.get("held_out") else "test")
+    known = all(name in line for name in IDENTITY) and isinstance(line["seed"], int)
+    return known and isinstance(scores, dict) and isinstance(scores.get("error"), float)
 
 
 def _ends_a_line(descriptor: int, size: int) -> bool:

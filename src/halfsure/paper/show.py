@@ -115,12 +115,16 @@ def trial_sheets(results: Results) -> Iterator[Sheet]:
         )
 
 
-def markdown(sheet: Sheet) -> str:
-    """A sheet as it stands in a document."""
+def markdown(found: Iterable[Sheet], command: str) -> str:
+    """Sheets as a document, which says how it was made."""
+    return "\n".join([f"# Tables\n\nMade by `{command}` from the lines in `results/`.\n", *map(_section, found)])
+
+
+def _section(sheet: Sheet) -> str:
     head, rows = sheet.columns(wide=True)
     lines = [head, ("---",) * len(head), *rows]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"### {sheet.title}\n\n{sheet.about}\n\n{table}\n"
+    return f"## {sheet.title}\n\n{sheet.about}\n\n{table}\n"
 
 
 HEAD = ("method", "paper", "ours", "n", "by seed", "against", "difference", "ECE", "candidates")
