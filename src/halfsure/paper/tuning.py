@@ -87,7 +87,7 @@ GREY = Family(
     {
         "supervised": RATES,
         **dict.fromkeys(("vat", "vat@sparsemax"), over(epsilon=(1.4, 2.0, 2.8), weight=(0.3, 1.0))),
-        **dict.fromkeys(ADDED, over(epsilon=(1.4, 2.8), distill_weight=(0.1, 0.3, 1.0))),
+        **dict.fromkeys(ADDED, over(epsilon=(1.4, 2.8), distill_weight=(0.03, 0.1, 0.3))),
         **dict.fromkeys(("fixmatch", "fixmatch-sh", "fixmatch-ads"), over(lr=(5e-4, 1e-3, 2e-3), weight=(1.0, 3.0))),
         "mixmatch": over(lr=(1e-3, 2e-3), weight=(10.0, 30.0, 100.0)),
         "mixmatch-ads": over(lr=(1e-3, 2e-3), weight=(1.0, 3.0, 10.0)),
