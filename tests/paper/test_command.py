@@ -69,7 +69,7 @@ def test_every_listed_command_runs_its_cell_to_the_same_bits(here: Path, capsys:
 
 
 def test_a_cell_by_itself_adds_its_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said(capsys, "small", "--cell", "digits@20:fixmatch-ads:r=1:s5", "--seeds", "6")
+    said(capsys, "small", "--cell", "digits@20:fixmatch-ads:r=1:s5")
     (line,) = Results(here / "results")
     assert (line["method"], line["seed"], line["config"]["r"]) == ("fixmatch-ads", 5, 1.0)
 
@@ -137,7 +137,7 @@ def test_new_winners_are_told_and_change_nothing(
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
 def test_cells_of_the_papers_protocol_have_its_networks_batches_and_length(table: Table) -> None:
-    for cell in table.cells("paper", 1):
+    for cell in table.cells("paper", range(1)):
         grey = cell.column.data == "mnist"
         data = replace(images(28) if grey else images(32, 3), name=cell.column.data)
         config = cell.config(data)
@@ -168,5 +168,5 @@ def test_two_ranks_run_a_cell_of_the_papers_protocol_and_one_writes_its_line(tmp
     (line,) = Results(tmp_path / "results")
     assert (line["protocol"], line["steps"]) == ("paper", 3)
     assert line["command"] == "halfsure reproduce few --protocol paper --cell 'digits@20:fixmatch-ads:steps=3:s0'"
-    (alone,) = FEW_STEPS.cells("paper", 1)
+    (alone,) = FEW_STEPS.cells("paper", range(1))
     assert run_cell(alone, runs=tmp_path / "alone")["test"]["error"] == pytest.approx(line["test"]["error"], abs=0.05)

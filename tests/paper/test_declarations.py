@@ -27,7 +27,7 @@ def test_rows_are_methods_that_are_held_against_rows(table: Table) -> None:
 
 @tables
 def test_all_methods_of_a_seed_come_before_the_next_seed(table: Table) -> None:
-    cells = list(table.cells("paper", 3))
+    cells = list(table.cells("paper", range(3)))
     assert len({cell.name for cell in cells}) == len(cells)
     seeds = [(seed, list(group)) for seed, group in groupby(cells, lambda cell: cell.seed)]
     assert [seed for seed, _ in seeds] == [0, 1, 2]
@@ -64,7 +64,7 @@ def test_numbers_are_those_of_the_paper(name: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=list(FAMILIES))
 def test_every_method_gets_six_trials_a_seed_on_held_out_samples_and_other_seeds(family: Family) -> None:
     cells: list[Cell] = list(trials(family))
-    reported = {cell.seed for table in TABLES.values() for cell in table.cells("paper", 10)}
+    reported = {cell.seed for table in TABLES.values() for cell in table.cells("paper", range(10))}
     assert {cell.method for cell in cells} == set(family.spaces)
     for method in family.spaces:
         own = [cell for cell in cells if cell.method == method]

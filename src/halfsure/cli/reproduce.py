@@ -2,9 +2,10 @@
 
 import json
 import os
+import re
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +82,7 @@ class Reproduce:
         if self.show:
             return self._show(results, console)
         if self.list:
-            for cells in self._stages():
+            for cells in self._stages(self._range):
                 for cell in cells:
                     _say(console, _listed(cell, results))
             return 0
@@ -111,18 +112,22 @@ class Reproduce:
         if self.markdown is not None and not self.show:
             raise DataError("--markdown writes what --show shows: give both")
 
-    def _stages(self) -> Iterator[Sequence[Cell]]:
+    @property
+    def _range(self) -> range | None:
+        return None if self.seeds is None else range(self.seeds)
+
+    def _stages(self, seeds: Iterable[int] | None) -> Iterator[Sequence[Cell]]:
         """The cells, experiment by experiment: those of a table are known once its methods are tuned."""
         if self.what in ("tuning", "all") and self.protocol == "cpu":
             for family in FAMILIES.values():
                 yield [*trials(family)]
         for table in TABLES.values():
             if self.what in (table.name, "all"):
-                yield [*table.cells(self.protocol, self.seeds)]
+                yield [*table.cells(self.protocol, seeds)]
 
     def _run(self, results: Results, console: Console) -> int:
         failed = 0
-        for cells in self._stages():
+        for cells in self._stages(self._range):
             workers = self.jobs or joblib.cpu_count()
             outcomes = run_cells(cells, results, runs=self.out, workers=workers, root=self.root, console=console)
             run_controls(cells, results, self.root)
@@ -135,7 +140,8 @@ class Reproduce:
         return int(failed > 0)
 
     def _run_one(self, results: Results, console: Console) -> int:
-        cells = [cell for stage in self._stages() for cell in stage]
+        seed = re.search(r":s(\d{1,18})$", self.cell or "")
+        cells = [cell for stage in self._stages([int(seed[1]) if seed else 0]) for cell in stage]
         named = [cell for cell in cells if cell.name == self.cell]
         if not named:
             some = f"; --list shows them, such as {cells[0].name}" if cells else ""
@@ -186,6 +192,8 @@ def _print(sheet: Sheet, console: Console) -> None:
     console.print(f"\n{sheet.title}", style="bold", highlight=False)
     _say(console, sheet.about)
     console.print(grid(*sheet.columns(console.width >= WIDE)))
+    if sheet.again:
+        _say(console, f"each again: {sheet.again}")
 
 
 def _listed(cell: Cell, results: Results) -> str:

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from halfsure.metrics import paired_difference
@@ -28,6 +28,8 @@ class Sheet:
     rows: list[tuple[str, ...]]
     narrow: tuple[str, ...] = ()
     """The columns for a screen that is not wide; all of them if there are none."""
+    again: str = ""
+    """The command that runs one of its cells."""
 
     def columns(self, wide: bool) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Head and rows, of the columns there is room for and that are not empty."""
@@ -86,7 +88,9 @@ def sheets(table: Table, protocol: Protocol, results: Results) -> Iterator[Sheet
         except NotTunedError as error:
             yield Sheet(title, str(error), ("method",), [(row.name,) for row in table.rows])
         else:
-            yield (_matrix if table.matrix else _sheet)(title, _about(rows), rows)
+            some = Cell(table.name, column, "METHOD", 0, protocol).command.replace(":s0'", ":sSEED'")
+            sheet = (_matrix if table.matrix else _sheet)(title, _about(rows), rows)
+            yield replace(sheet, again=some)
 
 
 def trial_sheets(results: Results) -> Iterator[Sheet]:
@@ -124,7 +128,8 @@ def _section(sheet: Sheet) -> str:
     head, rows = sheet.columns(wide=True)
     lines = [head, ("---",) * len(head), *rows]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"## {sheet.title}\n\n{sheet.about}\n\n{table}\n"
+    again = f"\nEach again: `{sheet.again}`\n" if sheet.again else ""
+    return f"## {sheet.title}\n\n{sheet.about}\n\n{table}\n{again}"
 
 
 HEAD = ("method", "paper", "ours", "n", "by seed", "against", "difference", "ECE", "candidates")

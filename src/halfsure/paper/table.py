@@ -1,6 +1,6 @@
 """A table of the paper as a declaration: rows of methods, columns of data, its numbers, and how it is scaled down."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,9 +51,9 @@ class Table:
     matrix: bool = False
     """Whether its variants are shown as columns."""
 
-    def cells(self, protocol: Protocol, seeds: int | None = None) -> Iterator[Cell]:
+    def cells(self, protocol: Protocol, seeds: Iterable[int] | None = None) -> Iterator[Cell]:
         """All methods of a seed before the next seed, so that a table broken off is one of fewer seeds."""
-        for seed in range(seeds or self.seeds):
+        for seed in range(self.seeds) if seeds is None else seeds:
             for column in self.columns[protocol]:
                 for row in self.rows:
                     yield self.cell(protocol, column, row, seed)
