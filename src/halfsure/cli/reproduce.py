@@ -80,12 +80,14 @@ class Reproduce:
         self._check()
         results = Results(self.results)
         if self.show:
-            return self._show(results, console)
+            self._show(results, console)
+            return 0
         if self.list:
             for cells in self._stages(self._range):
                 for cell in cells:
                     _say(console, _listed(cell, results))
             return 0
+        code = 0
         try:
             with _budget(self.budget) as over:
                 code = self._run(results, console) if self.cell is None else self._run_one(results, console)
@@ -93,8 +95,8 @@ class Reproduce:
             if not over.is_set():
                 raise
             _say(console, f"the time is over: {stopped if isinstance(stopped, StoppedError) else 'all runs are saved'}")
-            return 0
-        self._draw(results, console)
+        if self.cell is None:
+            self._show(results, console)
         return code
 
     def _check(self) -> None:
@@ -146,13 +148,14 @@ class Reproduce:
         if not named:
             some = f"; --list shows them, such as {cells[0].name}" if cells else ""
             raise DataError(f"{self.what} has no cell {self.cell!r}{some}")
-        known = results.find(named[0])
         line = run_cell(named[0], runs=self.out, root=self.root, console=console)
+        if os.environ.get("RANK", "0") != "0":  # of many processes one speaks and writes
+            return 0
         part = "val" if named[0].held_out else "test"
         _say(console, f"{part} error {100 * line[part]['error']:.2f} %")
-        if known is not None:
+        if known := results.find(named[0]):
             _say(console, f"the results have {100 * known[part]['error']:.2f} % for it, and stay as they are")
-        elif int(os.environ.get("RANK", "0")) == 0:
+        else:
             results.add(line)
         return 0
 
@@ -164,7 +167,8 @@ class Reproduce:
             write(file, json.dumps(chosen, indent=1).encode() + b"\n")
             _say(console, f"{file} has other winners than the tables are run with: those are in {WINNERS}")
 
-    def _show(self, results: Results, console: Console) -> int:
+    def _show(self, results: Results, console: Console) -> None:
+        """Show the tables and draw the figures that were asked for, as far as their runs are there."""
         found: list[Sheet] = []
         for table in TABLES.values():
             if self.what in (table.name, "all"):
@@ -177,11 +181,6 @@ class Reproduce:
             protocol = "" if self.protocol == "cpu" else f" --protocol {self.protocol}"
             command = f"halfsure reproduce {self.what}{protocol} --show --markdown {self.markdown}"
             write(self.markdown, markdown(found, command).encode())
-        self._draw(results, console)
-        return 0
-
-    def _draw(self, results: Results, console: Console) -> None:
-        """Draw the figures that were asked for, as far as their runs are there."""
         for name in FIGURES:
             if self.what in (name, "all"):
                 file = draw(name, results, self.figures)
