@@ -105,7 +105,7 @@ def test_paper_vat(name: str, epsilon: float) -> None:
 
 def test_paper_vat_batches() -> None:
     config = preset(named("cifar10"), "vat", "paper")
-    assert (config.batch, config.unlabeled_batch) == (50, 50)
+    assert (config.batch, config.unlabeled_batch) == (64, 64)
 
 
 @pytest.mark.parametrize(

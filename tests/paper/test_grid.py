@@ -49,7 +49,9 @@ def test_a_run_counts_for_every_experiment_that_has_it(tmp_path: Path) -> None:
 def test_a_run_that_fails_leaves_the_others_and_no_line(tmp_path: Path) -> None:
     results = Results(tmp_path / "results")
     (tmp_path / "runs" / "cpu" / "other").mkdir(parents=True)
-    (tmp_path / "runs" / "cpu" / "other" / cell().name).write_text("a file where the run's folder should be")
+    (tmp_path / "runs" / "cpu" / "other" / cell().name.replace(":", "_")).write_text(
+        "a file where the run's folder should be"
+    )
     first, second = run_cells([cell(), cell(seed=1)], results, runs=tmp_path / "runs", workers=1)
     assert "is a file" in str(first.error)
     assert second.finished

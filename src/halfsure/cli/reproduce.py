@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import joblib
 from rich.console import Console
@@ -59,13 +59,15 @@ class Reproduce:
     jobs: Annotated[int | None, arg(metavar="INT")] = None
     """How many runs at once, each on one core; as many as there are cores if not given."""
     cell: Annotated[str | None, arg(metavar="NAME")] = None
-    """Run this cell alone, in this process; with torchrun on many."""
+    """Run this cell alone, in this process; with torchrun on many. A new --out runs it again from the beginning."""
     show: bool = False
-    """Show the tables of what has been run, and run nothing."""
+    """Show the tables of what has been run, draw their figures, and run nothing."""
     list: bool = False
     """Print the command of each cell, with the test error of those that have been run, and run nothing."""
     markdown: Annotated[Path | None, arg(metavar="FILE")] = None
     """With --show: write the tables into this file, each seed for itself."""
+    device: Annotated[str, arg(metavar="NAME")] = "cpu"
+    """Where to compute: cpu, cuda, cuda:1, mps."""
     root: Annotated[str | None, arg(metavar="FOLDER")] = None
     """Folder of the official sets; $HALFSURE_DATA or the user's cache folder if not given."""
     out: Annotated[Path, arg(metavar="FOLDER")] = Path("runs/reproduce")
@@ -111,8 +113,16 @@ class Reproduce:
             parse_time(self.budget or "1h")
         except ValueError as error:
             raise DataError(f"--budget: {error}") from None
+        if self.what == "tuning" and self.protocol == "paper":
+            raise DataError(
+                "only the cpu protocol is tuned; the paper's has the settings of the base methods' publications"
+            )
         if self.markdown is not None and not self.show:
             raise DataError("--markdown writes what --show shows: give both")
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        return {"runs": self.out, "root": self.root, "device": self.device}
 
     @property
     def _range(self) -> range | None:
@@ -131,8 +141,8 @@ class Reproduce:
         failed = 0
         for cells in self._stages(self._range):
             workers = self.jobs or joblib.cpu_count()
-            outcomes = run_cells(cells, results, runs=self.out, workers=workers, root=self.root, console=console)
             run_controls(cells, results, self.root)
+            outcomes = run_cells(cells, results, workers=workers, **self._how, console=console)
             for outcome in outcomes:
                 if outcome.error is not None:
                     failed += 1
@@ -148,7 +158,7 @@ class Reproduce:
         if not named:
             some = f"; --list shows them, such as {cells[0].name}" if cells else ""
             raise DataError(f"{self.what} has no cell {self.cell!r}{some}")
-        line = run_cell(named[0], runs=self.out, root=self.root, console=console)
+        line = run_cell(named[0], **self._how, console=console)
         if os.environ.get("RANK", "0") != "0":  # of many processes one speaks and writes
             return 0
         part = "val" if named[0].held_out else "test"
@@ -160,7 +170,7 @@ class Reproduce:
         return 0
 
     def _tell_winners(self, results: Results, console: Console) -> None:
-        chosen = choose([*results])
+        chosen = choose(results)
         if chosen != winners():
             file = self.results / WINNERS.name
             file.parent.mkdir(parents=True, exist_ok=True)

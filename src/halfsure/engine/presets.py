@@ -74,7 +74,7 @@ def _paper(data: Data, method: Method) -> dict[str, Any]:
         # ξ stays ours: the published 1e-6 is lost in float32, and the direction would be random.
         vat = {"epsilon": epsilon, "weight": 0.3, "ramp": 0.4, "ramp_shape": "exp"}
         vat |= {"distill_weight": 0.1} if method.added else {}
-        vat |= {"optimizer": "adam", "lr": 3e-3, "schedule": "drop", "batch": 50, "unlabeled_batch": 50}
+        vat |= {"optimizer": "adam", "lr": 3e-3, "schedule": "drop"}
         return long | vat | {"steps": 500_000}
     if method.algorithm == "mixmatch":
         weight = {"cifar100": 150.0, "svhn": 250.0, "svhn-extra": 250.0, "stl10": 50.0}.get(data.name, 75.0)

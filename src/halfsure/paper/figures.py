@@ -14,9 +14,9 @@ from halfsure.paper.results import Line, Results
 from halfsure.paper.safety import SAFETY
 from halfsure.paper.show import fill
 from halfsure.paper.table import Table
-from halfsure.paper.table1 import STRATEGIES, TABLE1
+from halfsure.paper.table1 import TABLE1
 from halfsure.paper.table3 import TABLE3
-from halfsure.paper.tuning import NotTunedError
+from halfsure.paper.tuning import STRATEGIES, NotTunedError
 from halfsure.theory import CURVES, TRAITS, acts
 
 __all__ = ["FIGURES", "draw"]
@@ -28,7 +28,6 @@ COLOURS = {  # a safe set for colour-blind readers, after Okabe and Ito
     "pl": "#009e73",
     "ns": "#cc79a7",
     "ads": "#d55e00",
-    "supervised": "#999999",
 }
 DASHES = {"vat": "-", "me": "--", "sh": "-.", "pl": ":", "ns": (0, (5, 1, 1, 1)), "ads": "-"}
 STYLE: dict[Any, Any] = {

@@ -23,6 +23,7 @@ def run_cells(
     runs: Path,
     workers: int,
     root: str | None = None,
+    device: str = "cpu",
     console: Console | None = None,
 ) -> list[Outcome]:
     """Run what has no line in the results yet, in the order of the cells, and add a line for each that finishes."""
@@ -30,7 +31,7 @@ def run_cells(
     looked = {column: cell.open(root) for column, cell in {cell.column: cell for cell in todo}.items()}
     by_folder = {}
     for cell in todo:
-        job = _job(cell, looked[cell.column], runs, root)
+        job = _job(cell, looked[cell.column], runs, root, device)
         by_folder[job.out] = cell, job
 
     def heard(outcome: Outcome) -> None:
@@ -41,18 +42,21 @@ def run_cells(
     return run_many([job for _, job in by_folder.values()], workers=workers, console=console, heard=heard)
 
 
-def run_cell(cell: Cell, *, runs: Path, root: str | None = None, console: Console | None = None) -> Line:
+def run_cell(
+    cell: Cell, *, runs: Path, root: str | None = None, device: str = "cpu", console: Console | None = None
+) -> Line:
     """Run one cell in this process, or under torchrun in all of them, and give its line."""
     data = cell.open(root)
-    job = _job(cell, data, runs, root)
+    job = _job(cell, data, runs, root, device)
     about: dict[str, Any] = {"source": job.source, "data_config": job.data_config}
     run = start(data, job.config, out=job.out, console=console, **about)
     return line_of(cell, Outcome(job, run.metrics))
 
 
-def _job(cell: Cell, data: Data, runs: Path, root: str | None) -> Job:
+def _job(cell: Cell, data: Data, runs: Path, root: str | None, device: str) -> Job:
     """The run of a cell; of the data only shapes and names matter here, which no seed changes."""
-    out = (runs / cell.protocol / cell.experiment / cell.name).resolve()
+    out = (runs / cell.protocol / cell.experiment / cell.name.replace(":", "_")).resolve()
     threads = 1 if cell.protocol == "cpu" else None  # one gives the same bits alone and beside others
-    config = replace(cell.config(data), tensorboard=False, threads=threads)
+    config = replace(cell.config(data), tensorboard=False, threads=threads, device=device)
+    config.check()
     return Job(out, config, None, cell.column.data, replace(cell.data_config, root=root))

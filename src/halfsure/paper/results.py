@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from halfsure.data import DataError
 from halfsure.engine.folder import Folder
 from halfsure.engine.many import Outcome
@@ -39,12 +41,13 @@ class Results:
     def add(self, line: Line) -> None:
         """Append a run to its experiment's file, on the disk before this returns."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / f"{line['experiment']}.jsonl").open("a+b") as file:
-            if file.tell() and not _ends_a_line(file.fileno(), file.tell()):
-                file.write(b"\n")  # a line that was cut off stays apart, and is passed over
-            file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        file = self.folder / f"{line['experiment']}.jsonl"
+        with FileLock(self.folder / ".lock"), file.open("a+b") as opened:
+            opened.seek(max(0, opened.tell() - 1))
+            cut_off = opened.read() not in (b"", b"\n")  # such a line stays apart, and is passed over
+            opened.write(b"\n" * cut_off + json.dumps(line, allow_nan=False).encode() + b"\n")
+            opened.flush()
+            os.fsync(opened.fileno())
         self._lines[identity(line)] = line
 
     def _read(self) -> Iterator[Line]:
@@ -98,7 +101,3 @@ def _is_run(line: Line) -> bool:
     scores = line.get("val" if line.get("held_out") else "test")
     known = all(name in line for name in IDENTITY) and isinstance(line["seed"], int)
     return known and isinstance(scores, dict) and isinstance(scores.get("error"), float)
-
-
-def _ends_a_line(descriptor: int, size: int) -> bool:
-    return os.pread(descriptor, 1, size - 1) == b"\n"

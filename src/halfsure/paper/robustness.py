@@ -10,21 +10,18 @@ cpu: MNIST with 20 labels, 1,500 steps, about a minute a run on one core; 84 run
 
 from halfsure.paper.cells import Column
 from halfsure.paper.table import Row, Table
-from halfsure.paper.table1 import STRATEGIES
-from halfsure.paper.tuning import over
+from halfsure.paper.tuning import STRATEGIES, over
 
 __all__ = ["ROBUSTNESS"]
 
 
-def _rows(settings: dict[str, float]) -> tuple[Row, ...]:
-    base = Row("vat", None, settings)
-    return (base, *(Row(method, base.name, settings) for method in (*STRATEGIES, "vat@sparsemax")))
-
+METHODS = ("vat", *STRATEGIES, "vat@sparsemax")
+GRID = over(weight=(0.3, 1.0), epsilon=(0.7, 2.0, 5.6))
 
 ROBUSTNESS = Table(
     "robustness",
     "Table I over α (weight) and ε (epsilon)",
-    tuple(row for settings in over(weight=(0.3, 1.0), epsilon=(1.4, 2.8, 4.2)) for row in _rows(settings)),
+    tuple(Row(method, None, settings) for settings in GRID for method in METHODS),
     {"paper": (Column("mnist", 20),), "cpu": (Column("mnist", 20),)},
     steps=1500,
     seeds=2,

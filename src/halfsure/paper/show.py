@@ -88,19 +88,19 @@ def sheets(table: Table, protocol: Protocol, results: Results) -> Iterator[Sheet
         except NotTunedError as error:
             yield Sheet(title, str(error), ("method",), [(row.name,) for row in table.rows])
         else:
-            some = Cell(table.name, column, "METHOD", 0, protocol).command.replace(":s0'", ":sSEED'")
+            named = "METHOD:VARIANT" if table.matrix else "METHOD"
+            some = Cell(table.name, column, named, 0, protocol).command.replace(":s0'", ":sSEED'")
             sheet = (_matrix if table.matrix else _sheet)(title, _about(rows), rows)
             yield replace(sheet, again=some)
 
 
 def trial_sheets(results: Results) -> Iterator[Sheet]:
     """What was tried to choose settings, and what was chosen: a sheet for each family of data."""
-    lines = [*results]
     for name, family in FAMILIES.items():
         rows: list[tuple[str, ...]] = []
-        chosen = choose(lines).get(name, {})
+        chosen = choose(results).get(name, {})
         for method, space in family.spaces.items():
-            errors = [found for _, found in tried(family, method, lines)]
+            errors = [found for _, found in tried(family, method, results)]
             means = " ".join(f"{100 * statistics.fmean(found):.1f}" if found else NONE for found in errors)
             values = "; ".join(f"{key} {_values(space, key)}" for key in space[0])
             best = in_words(chosen[method]) if method in chosen else NONE
@@ -171,9 +171,10 @@ def _about(rows: Sequence[Filled]) -> str:
         return "not run yet"
     steps = " or ".join(f"{count:,}" for count in sorted({run["steps"] for run in runs}))
     nets = " and ".join(sorted({run["config"]["net"] for run in runs}))
+    samples = " or ".join(f"{count:,}" for count in sorted({run["data"]["shape"][0] for run in runs}))
     seeds = _listed(sorted({run["seed"] for run in runs}))
     star = "; * a class died out" if any(run.get("dead") for run in runs) else ""
-    return f"test error in %, {steps} steps of {nets}, {seeds}{star}"
+    return f"test error in %, {steps} steps of {nets} on {samples} training samples, {seeds}{star}"
 
 
 def _errors(runs: Mapping[int, Line]) -> dict[int, float]:

@@ -22,6 +22,8 @@ class Row:
     """The name of the row it is held against."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What makes it a variant."""
+    at_size: Mapping[str, Any] = field(default_factory=dict)
+    """What it has in the paper's protocol beside that."""
 
     @property
     def variant(self) -> str:
@@ -60,9 +62,12 @@ class Table:
 
     def cell(self, protocol: Protocol, column: Column, row: Row, seed: int) -> Cell:
         """One cell with its settings: the winner's of its family, the table's, the row's."""
-        settings = dict(row.settings)
-        if protocol == "cpu":
-            settings = {**winner(column.data, row.method), **self.settings, "steps": self.steps, **settings}
+        shared = (
+            {**winner(column.data, row.method), **self.settings, "steps": self.steps}
+            if protocol == "cpu"
+            else row.at_size
+        )
+        settings = {**shared, **row.settings}
         return Cell(self.name, column, row.method, seed, protocol, settings, variant=row.variant)
 
 

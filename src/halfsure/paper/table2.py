@@ -35,7 +35,6 @@ TABLE2 = Table(
     },
     steps=3000,
     seeds=3,
-    settings={"evaluations": 20, "test_sample": 2000},
     paper=numbers(
         "cifar10@250 cifar10@4000 cifar100@2500 cifar100@10000 svhn@250 svhn@1000 stl10@1000",
         """
