@@ -89,7 +89,7 @@ GREY = Family(
     {
         "supervised": RATES,
         **dict.fromkeys(("vat", "vat@sparsemax"), over(epsilon=(1.0, 1.4, 2.0, 2.8, 4.0, 5.6), weight=(1.0,))),
-        **dict.fromkeys(STRATEGIES, over(epsilon=(1.4, 2.8), distill_weight=(0.03, 0.1, 0.3))),
+        **dict.fromkeys(STRATEGIES, over(epsilon=(2.8, 4.0, 5.6), distill_weight=(0.03, 0.1))),
         **dict.fromkeys(FIXMATCHES, over(lr=(1e-3, 2e-3, 4e-3), weight=(0.3, 1.0))),
         "mixmatch": over(lr=(2e-3, 4e-3), weight=(3.0, 10.0, 30.0)),
         "mixmatch-ads": over(lr=(2e-3, 4e-3), weight=(0.3, 1.0, 3.0)),
