@@ -3,10 +3,12 @@
 import re
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from halfsure.methods import parse
+from halfsure.paper import tuning
 from halfsure.paper.cells import Cell
 from halfsure.paper.experiments import TABLES
 from halfsure.paper.table import Table
@@ -99,6 +101,40 @@ def test_every_method_of_a_table_has_a_relative_that_was_tried() -> None:
             family = next(family for family in FAMILIES.values() if column.data in family.data)
             missing = {r.method for r in table.rows if not {r.method, relative(r.method)} & set(family.spaces)}
             assert all(parse(method).algorithm == "vat" and column.data == "cifar10" for method in missing)
+
+
+@pytest.fixture
+def told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Winners that tell whose they are."""
+    found = {name: {method: {"lr": method} for method in family.spaces} for name, family in FAMILIES.items()}
+    monkeypatch.setattr(tuning, "winners", lambda: found)
+
+
+def settings(name: str) -> dict[str, dict[str, Any]]:
+    return {row.name: cell.settings for row, cell in zip(TABLES[name].rows, TABLES[name].cells("cpu"), strict=False)}
+
+
+@pytest.mark.usefixtures("told_apart")
+def test_whose_settings_a_row_gets() -> None:
+    for name in ("table1", "table2", "table4"):
+        for row in TABLES[name].rows:
+            assert settings(name)[row.name]["lr"] == row.settings.get("lr", row.method)
+    lent = {row: own.get("lr") for row, own in settings("table3").items()}
+    assert {row: method for row, method in lent.items() if row.startswith("vat")} == dict.fromkeys(list(lent)[:6])
+    assert list(lent.values())[6:] == ["fixmatch", "fixmatch", "fixmatch", "fixmatch-ads"]
+
+
+@pytest.mark.usefixtures("told_apart")
+def test_rows_of_an_ablation_differ_in_nothing_but_what_they_are_named_for() -> None:
+    for name in ("parts", "figure5"):
+        table = TABLES[name]
+        own = [
+            {**each, **dict.fromkeys(row.settings)}
+            for row, each in zip(table.rows, settings(name).values(), strict=True)
+        ]
+        common = {key: value for key, value in own[0].items() if not any(key in row.settings for row in table.rows)}
+        assert all(common.items() <= each.items() for each in own)
+        assert common["lr"] == {"parts": 2e-3, "figure5": "mixmatch-ads"}[name]
 
 
 @pytest.mark.parametrize("name", ["table1", "table2", "table4"])
