@@ -134,7 +134,7 @@ def test_rows_of_an_ablation_differ_in_nothing_but_what_they_are_named_for() -> 
         ]
         common = {key: value for key, value in own[0].items() if not any(key in row.settings for row in table.rows)}
         assert all(common.items() <= each.items() for each in own)
-        assert common["lr"] == {"parts": 2e-3, "figure5": "mixmatch-ads"}[name]
+        assert common["lr"] == {"parts": 4e-3, "figure5": "mixmatch-ads"}[name]
 
 
 @pytest.mark.parametrize("name", ["table1", "table2", "table4"])

@@ -2,7 +2,7 @@
 
     halfsure reproduce parts --seeds 5 --budget 60m
 
-From FixMatch to FixMatch-ADS one thing at a time, all at one learning rate and weight: the threshold (0.95, 0.8, none),
+From FixMatch to FixMatch-ADS one thing at a time, all at the winning rate and weight: the threshold (0.95, 0.8, none),
 a soft target in its place (`fixmatch-sh`), the map (`fixmatch-ads` is `fixmatch-sh` in sparsemax), the target's power r
 (1 is no sharpening), and the distance (l2 has five times the weight, which makes it as steep as the sparsemax loss).
 
@@ -33,5 +33,5 @@ PARTS = Table(
     ),
     {"paper": (Column("cifar10", 40),), "cpu": (Column("mnist", 40),)},
     steps=2000,
-    settings={"evaluations": 10, "test_sample": 2000, "lr": 2e-3, "weight": 1.0},
+    settings={"evaluations": 10, "test_sample": 2000, "lr": 4e-3, "weight": 1.0},
 )
