@@ -98,12 +98,12 @@ def figure4(results: Results) -> Figure | None:
     methods = ("vat", *STRATEGIES)
     if not all(runs[method] for method in methods):
         return None
-    figure = Figure(figsize=(11, 2.8), layout="constrained")
+    figure = Figure(figsize=(12, 2.8), layout="constrained")
     panels = figure.subplots(1, 4)
     readings: list[tuple[str, Callable[[Line], float]]] = [
         ("distillation loss", lambda line: line["train"]["distillation"]),
-        ("mean dominant probability, softmax", lambda line: line["unlabeled"]["softmax_dominant"]),
-        ("mean dominant probability, own map", lambda line: line["unlabeled"]["dominant"]),
+        ("dominant probability, softmax", lambda line: line["unlabeled"]["softmax_dominant"]),
+        ("dominant probability, own map", lambda line: line["unlabeled"]["dominant"]),
         ("error on unlabeled samples", lambda line: line["unlabeled"]["error"]),
     ]
     for axes, (title, reading) in zip(panels, readings, strict=True):
