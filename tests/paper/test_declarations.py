@@ -98,8 +98,8 @@ def test_every_method_gets_six_trials_a_seed_on_held_out_samples_and_other_seeds
 def test_every_method_of_a_table_has_a_relative_that_was_tried() -> None:
     for table in TABLES.values():
         for column in table.columns["cpu"]:
-            family = next(family for family in FAMILIES.values() if column.data in family.data)
-            missing = {r.method for r in table.rows if not {r.method, relative(r.method)} & set(family.spaces)}
+            tried = {method for family in FAMILIES.values() if column.data in family.data for method in family.spaces}
+            missing = {row.method for row in table.rows if not {row.method, relative(row.method)} & tried}
             assert all(parse(method).algorithm == "vat" and column.data == "cifar10" for method in missing)
 
 
@@ -138,9 +138,11 @@ def test_rows_of_an_ablation_differ_in_nothing_but_what_they_are_named_for() -> 
 
 
 @pytest.mark.parametrize("name", ["table1", "table2", "table4"])
-def test_trials_have_a_fifth_of_the_steps(name: str) -> None:
+def test_trials_have_a_fifth_of_the_steps_and_those_of_vat_all_of_them(name: str) -> None:
     table = TABLES[name]
-    for column in table.columns["cpu"]:
-        family = next(family for family in FAMILIES.values() if column.data in family.data)
-        algorithms = {parse(row.method).algorithm for row in table.rows} - {"supervised"}
-        assert {5 * family.steps[algorithm] for algorithm in algorithms} == {table.steps}
+    families = [family for column in table.columns["cpu"] for family in FAMILIES.values() if column.data in family.data]
+    for row in table.rows:
+        family = next(family for family in families if row.method in family.spaces)
+        whole = family is tuning.VAT
+        if row.method != "supervised":  # its winner on grey images serves two tables
+            assert family.steps[parse(row.method).algorithm] * (1 if whole else 5) == table.steps

@@ -2,22 +2,21 @@
 
     halfsure reproduce robustness --seeds 2 --budget 2h
 
-Every strategy over a grid of ε, how far samples are moved, and α, the weight of VAT's consistency (1 where it is not
-named). Strong perturbations can lead to wrong clusters and make classes die out; such runs are marked, and count.
+Every strategy over a grid of ε, how far samples are moved, and α, the weight of VAT's consistency. Strong perturbations
+can lead to wrong clusters and make classes die out; runs in which one did are marked, and count.
 
-cpu: MNIST with 20 labels, Table I's 3,000 steps, some four minutes a run on one core; 56 runs for two seeds, of which
-Table I has 10.
+cpu: MNIST with 20 labels, Table I's 3,000 steps, some four minutes a run on one core; 56 runs for two seeds.
 """
 
 from halfsure.paper.cells import Column
 from halfsure.paper.table import Row, Table
 from halfsure.paper.table1 import TABLE1
-from halfsure.paper.tuning import STRATEGIES
+from halfsure.paper.tuning import STRATEGIES, over
 
 __all__ = ["ROBUSTNESS"]
 
 METHODS = ("vat", *STRATEGIES, "vat@sparsemax")
-GRID = ({"epsilon": 0.7}, {"epsilon": 2.8}, {"epsilon": 0.7, "weight": 0.3}, {"epsilon": 2.8, "weight": 0.3})
+GRID = over(epsilon=(0.7, 2.8), weight=(0.3, 1.0))
 
 ROBUSTNESS = Table(
     "robustness",
