@@ -16,7 +16,7 @@ from halfsure.paper.tuning import STRATEGIES, over
 __all__ = ["ROBUSTNESS"]
 
 METHODS = ("vat", *STRATEGIES, "vat@sparsemax")
-GRID = over(epsilon=(0.7, 2.8), weight=(0.3, 1.0))
+GRID = over(epsilon=(1.4, 5.6), weight=(0.1, 0.3))
 
 ROBUSTNESS = Table(
     "robustness",

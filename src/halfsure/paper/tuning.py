@@ -90,8 +90,9 @@ VAT = Family(
     {"supervised": 3000, "vat": 3000},
     {
         "supervised": RATES,
+        # Both chose ε = 2.8 and α = 0.1: with these the strategies are added to them.
         **dict.fromkeys(("vat", "vat@sparsemax"), over(epsilon=(1.4, 2.8, 5.6), weight=(0.1, 0.3))),
-        **dict.fromkeys(STRATEGIES, over(epsilon=(1.4,), weight=(0.3,), distill_weight=WEIGHTS)),
+        **dict.fromkeys(STRATEGIES, over(epsilon=(2.8,), weight=(0.1,), distill_weight=WEIGHTS)),
     },
 )
 GREY = Family(
