@@ -96,9 +96,10 @@ def sheets(table: Table, protocol: Protocol, results: Results) -> Iterator[Sheet
 
 def trial_sheets(results: Results) -> Iterator[Sheet]:
     """What was tried to choose settings, and what was chosen: a sheet for each family of data."""
+    winners = choose(results)
     for name, family in FAMILIES.items():
         rows: list[tuple[str, ...]] = []
-        chosen = choose(results).get(name, {})
+        chosen = winners.get(name, {})
         for method, space in family.spaces.items():
             errors = [found for _, found in tried(family, method, results)]
             means = " ".join(f"{100 * statistics.fmean(found):.1f}" if found else NONE for found in errors)

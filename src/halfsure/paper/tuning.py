@@ -22,6 +22,7 @@ from halfsure.data import DataError
 from halfsure.methods import ALGORITHMS, parse
 from halfsure.paper.cells import Cell, Column
 from halfsure.paper.results import Results
+from halfsure.simplex import SOFTMAX
 
 __all__ = [
     "FAMILIES",
@@ -177,13 +178,13 @@ def relative(method: str) -> str:
 
     Examples:
         >>> from halfsure.paper.tuning import relative
-        >>> [relative(name) for name in ("vat@sparsemax+me", "fixmatch@sparsemax+ns", "mixmatch-top3")]
+        >>> [relative(name) for name in ("vat@sparsemax+me", "fixmatch@sparsemax+ns", "mixmatch@sparsemax-top3")]
         ['vat+me', 'fixmatch', 'mixmatch-ads']
     """
     parsed = parse(method)
     if parsed.algorithm == "vat":
         return "+".join(["vat", *parsed.added])
-    if (parsed.target or "").startswith("top"):
+    if (parsed.target or "").startswith("top") and parsed.map != SOFTMAX:
         return f"{parsed.algorithm}-ads"
     own = parsed.target in (None, ALGORITHMS[parsed.algorithm].built_in)
     return parsed.algorithm if own else f"{parsed.algorithm}-{parsed.target}"
