@@ -15,7 +15,11 @@ SHORT = {"evaluations": 2, "test_sample": 50, "unlabeled_sample": 50, "net": "ml
 SMALL = Table(
     "small",
     "Small",
-    (Row("supervised"), Row("fixmatch-ads", "supervised"), Row("fixmatch-ads", "supervised", {"r": 1.0})),
+    (
+        Row("supervised"),
+        Row("fixmatch-ads", "supervised"),
+        Row("fixmatch-ads", "supervised", {"r": 1.0}, control="fixmatch-ads"),
+    ),
     {"cpu": (DIGITS,), "paper": (DIGITS,)},
     steps=4,
     seeds=2,

@@ -24,7 +24,9 @@ def test_rows_are_methods_that_are_held_against_rows(table: Table) -> None:
     assert len(set(names)) == len(names)
     for row in table.rows:
         assert parse(row.method).name == row.method
-        assert row.against is None or (row.against in names and row.against != row.name)
+        others = [other for other in (row.against, row.control) if other is not None]
+        assert len({row.name, *others}) == 1 + len(others)
+        assert set(others) <= set(names)
 
 
 @tables

@@ -31,7 +31,7 @@ def made(table: Table, column: Column, row: Row, seed: int, error: float, **more
     """The line of a run that never was."""
     cell = table.cell("cpu", column, row, seed)
     scores = {"error": error, "ece": 0.1, "sparse_support": 1.5, "top_m_accuracy": 0.9, "support": 2.0}
-    scores |= {"dominant": 0.8, "softmax_dominant": 0.7}
+    scores |= {"dominant": 0.8, "softmax_dominant": 0.7, "softmax_ece": 0.3}
     lines = [
         {"step": step, "unlabeled": scores, "train": {"distillation": 0.1}, "histogram": [9] * 10} for step in (10, 20)
     ]
@@ -51,14 +51,16 @@ def of(folder: Path, lines: list[Line]) -> Results:
 
 
 def test_differences_are_paired_over_the_seeds_that_both_have(tmp_path: Path) -> None:
-    base, own = {0: 0.30, 1: 0.34, 2: 0.31}, {0: 0.20, 2: 0.25, 3: 0.1}
+    base, own, variant = {0: 0.30, 1: 0.34, 2: 0.31}, {0: 0.20, 2: 0.25, 3: 0.1}, {2: 0.22, 3: 0.11}
     lines = [made(SMALL, DIGITS, SMALL.rows[0], seed, error) for seed, error in base.items()]
     lines += [made(SMALL, DIGITS, SMALL.rows[1], seed, error) for seed, error in own.items()]
+    lines += [made(SMALL, DIGITS, SMALL.rows[2], seed, error) for seed, error in variant.items()]
     results = of(tmp_path, lines)
     first, second, third = fill(SMALL, DIGITS, "cpu", results)
-    assert first.difference is None
+    assert first.difference is first.beyond is second.beyond is None
     assert second.difference == paired_difference([30.0, 31.0], [20.0, 25.0])
-    assert not third.runs
+    assert third.difference == paired_difference([31.0], [22.0])
+    assert third.beyond == paired_difference([25.0, 10.0], [22.0, 11.0])
     (sheet,) = sheets(SMALL, "cpu", results)
     head, rows = sheet.columns(wide=True)
     found = [dict(zip(head, row, strict=True)) for row in rows]
@@ -70,19 +72,27 @@ def test_differences_are_paired_over_the_seeds_that_both_have(tmp_path: Path) ->
         "by seed": "",
         "against": "",
         "difference": "",
+        "control": "",
+        "beyond it": "",
         "ECE": "10.0",
+        "ECE by softmax": "30.0",
+        "confidence": "0.800",
         "candidates": "1.50",
     }
     assert found[0]["by seed"] == "30.00 34.00 31.00"
     assert found[1]["difference"] == "-8.00 [-33.41, +17.41]"
-    assert found[2]["ours"] == "–"
+    assert found[2]["control"] == "fixmatch-ads"
+    assert found[2]["beyond it"] == "-1.00 [-26.41, +24.41]"
     assert sheet.about == "test error in %, 20 steps of mlp-8 on 50 training samples, seeds 0 to 3"
 
 
 def test_a_run_with_other_settings_is_not_shown(tmp_path: Path) -> None:
     line = made(SMALL, DIGITS, SMALL.rows[0], 0, 0.3)
     other = line | {"settings": line["settings"] | {"steps": 5}}
-    assert not fill(SMALL, DIGITS, "cpu", of(tmp_path, [other]))[0].runs
+    results = of(tmp_path, [other])
+    assert not fill(SMALL, DIGITS, "cpu", results)[0].runs
+    (sheet,) = sheets(SMALL, "cpu", results)
+    assert [row[sheet.head.index("ours")] for row in sheet.rows] == ["–"] * 3
 
 
 def test_a_run_in_which_a_class_died_is_marked(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from halfsure.paper.table import Row, Table
 
 __all__ = ["PARTS"]
 
-BASE = "fixmatch"
+BASE, ADS = "fixmatch", "fixmatch-ads"
+NONE = {"threshold": 0.0}
 
 PARTS = Table(
     "parts",
@@ -22,14 +23,14 @@ PARTS = Table(
     (
         Row(BASE),
         Row(BASE, BASE, {"threshold": 0.8}),
-        Row(BASE, BASE, {"threshold": 0.0}),
-        Row("fixmatch-sh", BASE),
+        Row(BASE, BASE, NONE),
+        Row("fixmatch-sh", BASE, control="fixmatch:threshold=0"),
         Row("fixmatch@sparsemax", BASE),
-        Row("fixmatch@sparsemax", BASE, {"threshold": 0.0}),
-        Row("fixmatch-ads", BASE),
-        Row("fixmatch-ads", BASE, {"r": 1.0}),
-        Row("fixmatch-ads", BASE, {"r": 4.0}),
-        Row("fixmatch-ads", BASE, {"distance": "l2", "weight": 5.0}),
+        Row("fixmatch@sparsemax", BASE, NONE, control="fixmatch:threshold=0"),
+        Row(ADS, BASE, control="fixmatch-sh"),
+        Row(ADS, BASE, {"r": 1.0}, control=ADS),
+        Row(ADS, BASE, {"r": 4.0}, control=ADS),
+        Row(ADS, BASE, {"distance": "l2", "weight": 5.0}, control=ADS),
     ),
     {"paper": (Column("cifar10", 40),), "cpu": (Column("mnist", 40),)},
     steps=2000,

@@ -48,6 +48,8 @@ class Filled:
     """By seed."""
     difference: dict[str, Any] | None
     """To the row it is held against, over the seeds that both have."""
+    beyond: dict[str, Any] | None
+    """The same to its control."""
 
     @property
     def errors(self) -> dict[int, float]:
@@ -74,7 +76,12 @@ def fill(table: Table, column: Column, protocol: Protocol, results: Results) -> 
     runs |= controls
     paper = table.paper.get(str(column), {})
     return [
-        Filled(row, paper.get(row.name, ()), runs[row.name], _difference(runs.get(row.against or ""), runs[row.name]))
+        Filled(
+            row,
+            paper.get(row.name, ()),
+            runs[row.name],
+            *(_difference(runs.get(other or ""), runs[row.name]) for other in (row.against, row.control)),
+        )
         for row in rows
     ]
 
@@ -133,7 +140,10 @@ def _section(sheet: Sheet) -> str:
     return f"## {sheet.title}\n\n{sheet.about}\n\n{table}\n{again}"
 
 
-HEAD = ("method", "paper", "ours", "n", "by seed", "against", "difference", "ECE", "candidates")
+HEAD = (
+    *("method", "paper", "ours", "n", "by seed", "against", "difference", "control", "beyond it"),
+    *("ECE", "ECE by softmax", "confidence", "candidates"),
+)
 NARROW = ("method", "paper", "ours", "n", "difference", "ECE")
 
 
@@ -142,7 +152,10 @@ def _sheet(title: str, about: str, rows: Sequence[Filled]) -> Sheet:
 
 
 def _cells(filled: Filled) -> tuple[str, ...]:
-    ece, candidates = filled.mean("ece"), filled.mean("sparse_support")
+    def mean(name: str, places: int, scale: int = 1) -> str:
+        found = filled.mean(name)
+        return "" if found is None else f"{scale * found:.{places}f}"
+
     return (
         filled.row.name,
         " ± ".join(f"{number:.2f}" for number in filled.paper),
@@ -151,8 +164,12 @@ def _cells(filled: Filled) -> tuple[str, ...]:
         _each(filled),
         filled.row.against or "",
         _gap(filled.difference),
-        "" if ece is None else f"{100 * ece:.1f}",
-        "" if candidates is None else f"{candidates:.2f}",
+        filled.row.control or "",
+        _gap(filled.beyond),
+        mean("ece", 1, scale=100),
+        mean("softmax_ece", 1, scale=100),
+        mean("dominant", 3),
+        mean("sparse_support", 2),
     )
 
 

@@ -24,6 +24,8 @@ class Row:
     """What makes it a variant."""
     at_size: Mapping[str, Any] = field(default_factory=dict)
     """What it has in the paper's protocol beside that."""
+    control: str | None = None
+    """The name of a second row it is held against, nearer to it: what is left beside the control is its own."""
 
     @property
     def variant(self) -> str:
