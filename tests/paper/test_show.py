@@ -135,8 +135,9 @@ def test_variants_can_be_columns(tmp_path: Path) -> None:
 
 @pytest.fixture
 def family(monkeypatch: pytest.MonkeyPatch) -> Family:
-    space = over(lr=(1e-3, 2e-3))
-    family = Family(DIGITS, ("digits",), (100, 101), {"supervised": 4, "vat": 4}, {"supervised": space, "vat": space})
+    rates = {"lr": (1e-3, 2e-3)}
+    spaces = {"supervised": over(**rates), "vat": over(ramp=(0.4,), **rates)}
+    family = Family(DIGITS, ("digits",), (100, 101), {"supervised": 4, "vat": 4}, spaces)
     monkeypatch.setitem(tuning.FAMILIES, "small", family)
     return family
 
@@ -159,10 +160,18 @@ def test_the_winner_has_the_lowest_mean_validation_error(
     assert chosen["small"] == {"supervised": {"lr": 2e-3}}
     assert "small" not in choose(of(tmp_path / "some", lines[1:]))  # not before all of it has been tried
     monkeypatch.setattr(tuning, "winners", lambda: chosen)
-    assert winner("digits", "supervised") == {"lr": 2e-3}
+    assert winner(DIGITS, "supervised") == winner(Column("digits", 50), "supervised") == {"lr": 2e-3}
     with pytest.raises(NotTunedError, match="vat has not been tuned"):
-        winner("digits", "vat")
-    assert winner("stl10", "vat") == {}
+        winner(DIGITS, "vat")
+    assert winner(Column("stl10", 20), "vat") == {}
+
+
+def test_a_column_with_trials_of_its_own_takes_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = replace(tuning.VAT, column=Column("svhn", 20), takers=("svhn@20",))
+    monkeypatch.setattr(tuning, "FAMILIES", {"own": own, "all": replace(own, takers=("svhn",))})
+    monkeypatch.setattr(tuning, "winners", lambda: {name: {"vat": {"lr": name}} for name in ("own", "all")})
+    assert winner(Column("svhn", 20), "vat") == {"lr": "own"}
+    assert winner(Column("svhn", 200), "vat") == {"lr": "all"}
 
 
 def test_a_table_that_is_not_tuned_says_so(family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,8 +183,8 @@ def test_a_table_that_is_not_tuned_says_so(family: Family, tmp_path: Path, monke
 
 def test_trials_are_shown_with_what_was_chosen(family: Family, tmp_path: Path) -> None:
     (sheet,) = [sheet for sheet in trial_sheets(of(tmp_path, tried(family, ERRORS))) if "small" in sheet.title]
-    assert sheet.rows[0] == ("supervised", "lr 0.001 0.002", "35.0 30.0", "4", "lr=0.002")
-    assert sheet.rows[1] == ("vat", "lr 0.001 0.002", "– –", "0", "–")
+    assert sheet.rows[0] == ("supervised", "lr 0.001 0.002", "", "35.0 30.0", "4", "lr=0.002")
+    assert sheet.rows[1] == ("vat", "lr 0.001 0.002", "ramp=0.4", "– –", "0", "–")
 
 
 def test_trials_come_trial_by_trial(family: Family) -> None:

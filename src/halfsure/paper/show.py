@@ -10,7 +10,7 @@ from halfsure.paper.cells import Cell, Column, Protocol
 from halfsure.paper.controls import CONTROLS, control
 from halfsure.paper.results import Line, Results
 from halfsure.paper.table import Row, Table
-from halfsure.paper.tuning import FAMILIES, HELD_OUT, NotTunedError, choose, in_words, tried
+from halfsure.paper.tuning import FAMILIES, HELD_OUT, NotTunedError, choose, in_words, searched, tried
 
 __all__ = ["Filled", "Sheet", "fill", "markdown", "sheets", "trial_sheets"]
 
@@ -110,9 +110,11 @@ def trial_sheets(results: Results) -> Iterator[Sheet]:
         for method, space in family.spaces.items():
             errors = [found for _, found in tried(family, method, results)]
             means = " ".join(f"{100 * statistics.fmean(found):.1f}" if found else NONE for found in errors)
-            values = "; ".join(f"{key} {_values(space, key)}" for key in space[0])
-            best = in_words(chosen[method]) if method in chosen else NONE
-            rows.append((method, values, means, str(sum(map(len, errors))), best))
+            names = searched(space)
+            values = "; ".join(f"{key} {_values(space, key)}" for key in names)
+            fixed = in_words({key: value for key, value in space[0].items() if key not in names})
+            best = in_words({key: chosen[method][key] for key in names}) if method in chosen else NONE
+            rows.append((method, values, fixed, means, str(sum(map(len, errors))), best))
         steps = ", ".join(f"{count:,} ({algorithm})" for algorithm, count in family.steps.items())
         about = (
             f"error on {HELD_OUT:,} validation samples in %, mean over {_listed(family.seeds)}; steps: {steps}; "
@@ -121,7 +123,7 @@ def trial_sheets(results: Results) -> Iterator[Sheet]:
         yield Sheet(
             f"Tuning, {name}: {family.column}",
             about,
-            ("method", "tried", "validation", "n", "chosen"),
+            ("method", "tried", "with", "validation", "n", "chosen"),
             rows,
             ("method", "validation", "n", "chosen"),
         )

@@ -65,9 +65,7 @@ class Table:
     def cell(self, protocol: Protocol, column: Column, row: Row, seed: int) -> Cell:
         """One cell with its settings: the winner's of its family, the table's, the row's."""
         shared = (
-            {**winner(column.data, row.method), **self.settings, "steps": self.steps}
-            if protocol == "cpu"
-            else row.at_size
+            {**winner(column, row.method), **self.settings, "steps": self.steps} if protocol == "cpu" else row.at_size
         )
         settings = {**shared, **row.settings}
         return Cell(self.name, column, row.method, seed, protocol, settings, variant=row.variant)

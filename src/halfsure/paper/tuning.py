@@ -3,10 +3,11 @@
     halfsure reproduce tuning --budget 90m
 
 Once for each family of data, at one of its columns; the winner, the lowest mean validation error, is carried over to
-the other columns of the family. Trials have a fifth of the tables' steps. Those of VAT have all of them, on one seed:
-600 steps chose perturbations under which 3,000 steps go astray (docs/paper.md). `results/tuning.jsonl` holds every
-trial, `winners.json` beside this file the winners, with which the tables are run. What is not searched stays at the
-preset's value.
+the other columns of the family. Trials have a fifth of the tables' steps. Those of VAT with 20 labels have all of them,
+on one seed: 600 steps chose perturbations under which 3,000 steps go astray (docs/paper.md). VAT with 100 labels has
+trials of its own, as what 20 labels can bear is almost nothing. First VAT itself is searched, then strategies are added
+to what it chose. `results/tuning.jsonl` holds every trial, `winners.json` beside this file the winners, with which the
+tables are run. What is not searched stays at the preset's value.
 """
 
 import json
@@ -32,6 +33,7 @@ __all__ = [
     "choose",
     "in_words",
     "over",
+    "searched",
     "trials",
     "tried",
     "winner",
@@ -63,9 +65,22 @@ def in_words(settings: Mapping[str, Any]) -> str:
     return ",".join(f"{k}={v}" if isinstance(v, str) else f"{k}={v:g}" for k, v in settings.items())
 
 
+def searched(space: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The settings in which trials differ.
+
+    Examples:
+        >>> from halfsure.paper.tuning import over, searched
+        >>> searched(over(ramp=(0.4,), weight=(0.1, 0.3)))
+        ['weight']
+    """
+    return [name for name in space[0] if any(trial[name] != space[0][name] for trial in space)]
+
+
 RATES = over(lr=(1e-3, 2e-3, 4e-3, 8e-3, 16e-3, 32e-3))
 STRATEGIES = ("vat+me", "vat+sh", "vat+pl", "vat+ns", "vat+ads")
 WEIGHTS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+RAMP = {"ramp": (0.4,), "ramp_shape": ("exp",)}
+"""Of α and β, as the paper's protocol has it for VAT."""
 FIXMATCHES = ("fixmatch", "fixmatch-sh", "fixmatch-ads")
 
 
@@ -75,11 +90,11 @@ class Family:
 
     column: Column
     """Where trials are made."""
-    data: tuple[str, ...]
-    """Which sets take the winners over."""
+    takers: tuple[str, ...]
+    """Which sets, or columns of one, take the winners over."""
     seeds: tuple[int, ...]
     steps: Mapping[str, int]
-    """By algorithm: a fifth of what the tables have."""
+    """By algorithm."""
     spaces: Mapping[str, list[Settings]]
     """Six trials for each method."""
 
@@ -91,9 +106,19 @@ VAT = Family(
     {"supervised": 3000, "vat": 3000},
     {
         "supervised": RATES,
-        # Both chose ε = 2.8 and α = 0.1: with these the strategies are added to them.
-        **dict.fromkeys(("vat", "vat@sparsemax"), over(epsilon=(1.4, 2.8, 5.6), weight=(0.1, 0.3))),
-        **dict.fromkeys(STRATEGIES, over(epsilon=(2.8,), weight=(0.1,), distill_weight=WEIGHTS)),
+        **dict.fromkeys(("vat", "vat@sparsemax"), over(**RAMP, epsilon=(1.4, 2.8, 5.6), weight=(0.1, 0.3))),
+        **dict.fromkeys(STRATEGIES, over(**RAMP, epsilon=(2.8,), weight=(0.1,), distill_weight=WEIGHTS)),
+    },
+)
+VAT100 = Family(
+    Column("mnist", 100),
+    ("mnist@100",),
+    (100, 101),
+    {"supervised": 600, "vat": 600},
+    {
+        "supervised": RATES,
+        **dict.fromkeys(("vat", "vat@sparsemax"), over(**RAMP, epsilon=(1.4, 2.8, 5.6), weight=(0.3, 1.0))),
+        **dict.fromkeys(STRATEGIES, over(**RAMP, epsilon=(2.8,), weight=(1.0,), distill_weight=WEIGHTS)),
     },
 )
 GREY = Family(
@@ -120,7 +145,8 @@ COLOUR = Family(
         "mixmatch-ads": over(lr=(2e-3, 4e-3), weight=(0.3, 1.0, 3.0)),
     },
 )
-FAMILIES = {"vat": VAT, "grey": GREY, "colour": COLOUR}
+FAMILIES = {"vat100": VAT100, "vat": VAT, "grey": GREY, "colour": COLOUR}
+"""A column takes the first that has it and the method."""
 
 
 def trials(family: Family) -> Iterator[Cell]:
@@ -159,13 +185,14 @@ def winners() -> dict[str, dict[str, Settings]]:
     return found
 
 
-def winner(data: str, method: str) -> Settings:
+def winner(column: Column, method: str) -> Settings:
     """What a method was found to like on data of this kind, or its nearest relative that was tried.
 
     A method without one has the preset's settings: VAT on colour images, and CIFAR-100 and STL-10 altogether.
     """
     for name, family in FAMILIES.items():
-        known = [each for each in (method, relative(method)) if each in family.spaces and data in family.data]
+        mine = column.data in family.takers or str(column) in family.takers
+        known = [each for each in (method, relative(method)) if mine and each in family.spaces]
         if known and known[0] not in winners().get(name, {}):
             raise NotTunedError(f"{known[0]} has not been tuned on {family.column} yet (halfsure reproduce tuning)")
         if known:
@@ -193,5 +220,5 @@ def relative(method: str) -> str:
 def _trial(family: Family, method: str, settings: Settings, seed: int) -> Cell:
     # The sample of the test set is of no use, and part of the runs' identity.
     own = settings | {"steps": family.steps[parse(method).algorithm], "evaluations": 1, "test_sample": 100}
-    words = in_words(settings)
+    words = in_words({name: settings[name] for name in searched(family.spaces[method])})
     return Cell("tuning", family.column, method, seed, settings=own, held_out=HELD_OUT, variant=words)
