@@ -98,6 +98,18 @@ def test_a_run_evaluates_when_it_is_due(steps: int, times: int, tmp_path: Path) 
     assert run.metrics == lines(tmp_path)
 
 
+@quiet
+@pytest.mark.parametrize(("steps", "times", "expected"), [(7, 3, [1, 3, 5, 7]), (3, 3, [1, 2, 3]), (1, 1, [1])])
+def test_the_first_step_is_looked_at_if_asked_and_once(
+    steps: int, times: int, expected: list[int], tmp_path: Path
+) -> None:
+    config = tiny(method="supervised", steps=steps, evaluations=times)
+    early = start(rows(), replace(config, from_start=True), out=tmp_path / "early")
+    plain = start(rows(), config, out=tmp_path / "plain")
+    assert [line["step"] for line in early.metrics] == expected
+    assert early.metrics[-1]["test"] == plain.metrics[-1]["test"]  # a look changes nothing
+
+
 def test_each_part_is_measured_on_its_own_samples() -> None:
     data = with_places(hold_out(known(rows()), 10, seed=4))
     held = held_of(data)

@@ -154,6 +154,8 @@ class Config:
 
     evaluations: int = 10
     """How many times to evaluate over the run; each also saves a checkpoint."""
+    from_start: bool = False
+    """Evaluate after the very first step too."""
     last: int = 5
     """Report the median over so many last evaluations, beside the last."""
     unlabeled_sample: int = 2000

@@ -45,9 +45,9 @@ class Evaluator:
         """Those of the unlabeled samples that are scored."""
 
     def due(self, step: int) -> bool:
-        """Whether to evaluate after so many steps: `evaluations` times, evenly, and at the end."""
+        """Whether to evaluate after so many steps: `evaluations` times, evenly, at the end, and if asked at the start."""
         number, steps = self.config.evaluations, self.config.steps
-        return step * number // steps > (step - 1) * number // steps
+        return step * number // steps > (step - 1) * number // steps or (step == 1 and self.config.from_start)
 
     def line(self, step: int, model: nn.Module) -> dict[str, Any]:
         """One line of metrics.jsonl."""

@@ -46,5 +46,5 @@ TABLE1 = Table(
         vat+ads 14.52±1.03  12.40±0.31
         """,
     ),
-    settings={"evaluations": 30, "test_sample": 1000},
+    settings={"evaluations": 30, "from_start": True, "test_sample": 1000},
 )
