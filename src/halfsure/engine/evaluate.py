@@ -45,7 +45,7 @@ class Evaluator:
         """Those of the unlabeled samples that are scored."""
 
     def due(self, step: int) -> bool:
-        """Whether to evaluate after so many steps: `evaluations` times, evenly, at the end, and if asked at the start."""
+        """Whether to evaluate after so many steps: evenly, the last time at the end, and at the start if asked."""
         number, steps = self.config.evaluations, self.config.steps
         return step * number // steps > (step - 1) * number // steps or (step == 1 and self.config.from_start)
 
