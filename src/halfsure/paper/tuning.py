@@ -78,7 +78,8 @@ def searched(space: Sequence[Mapping[str, Any]]) -> list[str]:
 
 RATES = over(lr=(1e-3, 2e-3, 4e-3, 8e-3, 16e-3, 32e-3))
 STRATEGIES = ("vat+me", "vat+sh", "vat+pl", "vat+ns", "vat+ads")
-WEIGHTS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+WEIGHTS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""Of a strategy: 20 labels bear the six smallest, 100 want the six largest."""
 RAMP = {"ramp": (0.4,), "ramp_shape": ("exp",)}
 """Of α and β, as the paper's protocol has it for VAT."""
 FIXMATCHES = ("fixmatch", "fixmatch-sh", "fixmatch-ads")
@@ -107,8 +108,8 @@ VAT = Family(
     {
         "supervised": RATES,
         **dict.fromkeys(("vat", "vat@sparsemax"), over(**RAMP, epsilon=(1.4, 2.8, 5.6), weight=(0.1, 0.3))),
-        **dict.fromkeys(STRATEGIES[:-1], over(**RAMP, epsilon=(2.8,), weight=(0.1,), distill_weight=WEIGHTS)),
-        "vat+ads": over(**RAMP, epsilon=(2.8,), weight=(0.3,), distill_weight=WEIGHTS),
+        **dict.fromkeys(STRATEGIES[:-1], over(**RAMP, epsilon=(2.8,), weight=(0.1,), distill_weight=WEIGHTS[:6])),
+        "vat+ads": over(**RAMP, epsilon=(2.8,), weight=(0.3,), distill_weight=WEIGHTS[:6]),
     },
 )
 VAT100 = Family(
@@ -119,7 +120,7 @@ VAT100 = Family(
     {
         "supervised": RATES,
         **dict.fromkeys(("vat", "vat@sparsemax"), over(**RAMP, epsilon=(1.4, 2.8, 5.6), weight=(0.3, 1.0))),
-        **dict.fromkeys(STRATEGIES, over(**RAMP, epsilon=(2.8,), weight=(1.0,), distill_weight=WEIGHTS)),
+        **dict.fromkeys(STRATEGIES, over(**RAMP, epsilon=(2.8,), weight=(1.0,), distill_weight=WEIGHTS[2:])),
     },
 )
 GREY = Family(
