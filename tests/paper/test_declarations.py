@@ -97,6 +97,14 @@ def test_every_method_gets_six_trials_a_seed_on_held_out_samples_and_other_seeds
         assert all(cell.held_out and cell.seed not in reported for cell in own)
 
 
+@pytest.mark.parametrize("name", ["vat", "vat100"])
+def test_strategies_are_added_to_what_vat_chose_in_their_map(name: str) -> None:
+    chosen = tuning.winners()[name]
+    for method in tuning.STRATEGIES:
+        base = chosen["vat@sparsemax" if method == "vat+ads" else "vat"]
+        assert all(base.items() <= trial.items() for trial in FAMILIES[name].spaces[method])
+
+
 def taken(column: Column, family: Family) -> bool:
     return bool({column.data, str(column)} & {*family.takers})
 
