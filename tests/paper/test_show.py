@@ -220,6 +220,19 @@ def test_every_figure_is_drawn_and_the_same_again(name: str, tmp_path: Path, mon
     assert ElementTree.parse(once).getroot().tag.endswith("svg")
 
 
+@pytest.mark.parametrize(("name", "panels"), [("figure4", 4), ("figure6", 7)])
+def test_a_second_column_is_a_second_row_of_panels(
+    name: str, panels: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = lines_for_figures(monkeypatch)
+    more = [made(TABLE1, Column("mnist", 100), row, 0, 0.3) for row in TABLE1.rows]
+    some = [line for line in more if line["method"] in ("vat", "supervised")]
+    for extra, rows in (([], 1), (some, 1), (more, 2)):
+        file = draw(name, of(tmp_path / f"{len(extra)}", [*lines, *extra]), tmp_path)
+        assert file is not None
+        assert file.read_text(encoding="utf-8").count('id="axes_') == rows * panels
+
+
 def test_figures_wait_for_their_runs(tmp_path: Path) -> None:
     drawn = {name for name in FIGURES if draw(name, Results(tmp_path / "none"), tmp_path) is not None}
     assert drawn == {"figure1", "figure3"}

@@ -93,26 +93,33 @@ def figure3(results: Results) -> Figure:
 
 
 def figure4(results: Results) -> Figure | None:
-    """Distillation loss, mean dominant probability through both maps, and error of unlabeled samples, MNIST@20."""
-    runs = _runs(TABLE1, Column("mnist", 20), results)
+    """Distillation loss, mean dominant probability through both maps, and error of unlabeled samples, on MNIST."""
     methods = ("vat", *STRATEGIES)
-    if not all(runs[method] for method in methods):
+    both = {column: _runs(TABLE1, column, results) for column in TABLE1.columns["cpu"]}
+    found = {column: runs for column, runs in both.items() if all(runs[method] for method in methods)}
+    if not found:
         return None
-    figure = Figure(figsize=(12, 2.8), layout="constrained")
-    panels = figure.subplots(1, 4)
+    figure = Figure(figsize=(12, 2.6 * len(found) + 0.2), layout="constrained")
+    rows = figure.subplots(len(found), 4, sharex=True, squeeze=False)
     readings: list[tuple[str, Callable[[Line], float]]] = [
         ("distillation loss", lambda line: line["train"]["distillation"]),
         ("dominant probability, softmax", lambda line: line["unlabeled"]["softmax_dominant"]),
         ("dominant probability, own map", lambda line: line["unlabeled"]["dominant"]),
         ("error on unlabeled samples", lambda line: line["unlabeled"]["error"]),
     ]
-    for axes, (title, reading) in zip(panels, readings, strict=True):
-        for method in methods:
-            _curve(axes, runs[method], reading, method.removeprefix("vat+"))
+    for panels, (column, runs) in zip(rows, found.items(), strict=True):
+        for axes, (_, reading) in zip(panels, readings, strict=True):
+            for method in methods:
+                _curve(axes, runs[method], reading, method.removeprefix("vat+"))
+        for axes in panels[1:]:
+            axes.set_ylim(0, 1)
+        panels[0].set_ylim(0)
+        panels[0].set_ylabel(str(column))
+    for axes, (title, _) in zip(rows[0], readings, strict=True):
         axes.set_title(title)
+    for axes in rows[-1]:
         axes.set_xlabel("step")
-        axes.set_ylim(0, None if title == "distillation loss" else 1)
-    panels[3].legend(frameon=False, fontsize=8, ncols=2)
+    rows[0, 3].legend(frameon=False, fontsize=8, ncols=2)
     return figure
 
 
@@ -142,11 +149,9 @@ def figure5(results: Results) -> Figure | None:
 
 def figure6(results: Results) -> Figure | None:
     """All probabilities that VAT+ADS gives unlabeled samples, in ten bins, over a run; MNIST, and CIFAR-10 if there."""
-    both = {
-        "MNIST@20": _runs(TABLE1, Column("mnist", 20), results)["vat+ads"],
-        "CIFAR-10@4000": _runs(TABLE3, Column("cifar10", 4000), results)["vat+ads"],
-    }
-    found = {name: runs[0] for name, runs in both.items() if runs}
+    cases = [(table, column) for table in (TABLE1, TABLE3) for column in table.columns["cpu"]]
+    runs = {str(column): _runs(table, column, results)["vat+ads"] for table, column in cases}
+    found = {name: first[0] for name, first in runs.items() if first}
     if not found:
         return None
     figure = Figure(figsize=(10, 2.0 * len(found) + 0.2), layout="constrained")
