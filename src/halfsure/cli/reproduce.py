@@ -200,7 +200,8 @@ class Reproduce:
 def _print(sheet: Sheet, console: Console) -> None:
     console.print(f"\n{sheet.title}", style="bold", highlight=False)
     _say(console, sheet.about)
-    console.print(grid(*sheet.columns(console.width >= WIDE)))
+    head, rows = sheet.columns(console.width >= WIDE)
+    console.print(grid([name.replace(",", ",\n") for name in head], rows))
     if sheet.again:
         _say(console, f"each again: {sheet.again}")
 
