@@ -13,6 +13,7 @@ import torch
 
 from halfsure.cli import main
 from halfsure.engine.entry import make_network
+from halfsure.paper.cells import Column
 from halfsure.paper.experiments import TABLES
 from halfsure.paper.grid import run_cell
 from halfsure.paper.results import Results
@@ -80,6 +81,20 @@ def test_a_cell_by_itself_adds_its_line(here: Path, capsys: pytest.CaptureFixtur
     assert (line["method"], line["seed"], line["config"]["r"]) == ("fixmatch-ads", 5, 1.0)
 
 
+def test_one_column_by_itself(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    two = replace(SMALL, name="two", columns={"cpu": (*SMALL.columns["cpu"], Column("digits", 50)), "paper": ()})
+    monkeypatch.setitem(TABLES, "two", two)
+    both = said(capsys, "two", "--list").splitlines()
+    assert [line for line in both if "digits@50" in line] == said(
+        capsys, "two", "--list", "--column", "digits@50"
+    ).splitlines()
+    shown = said(capsys, "all", "--show", "--column", "digits@50", "--figures", "drawn")
+    assert "digits@50" in shown
+    assert "@20" not in shown
+    names = said(capsys, "tuning", "--list", "--column", "cifar10@250")
+    assert names.count("--cell 'cifar10@250:") == names.count("\n") == 42
+
+
 def test_the_budget_stops_and_saves(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +122,7 @@ def test_another_signal_is_not_the_budget(
     ("words", "text"),
     [
         (["nothing"], "there is no experiment 'nothing'; there are tuning, table1"),
+        (["small", "--column", "x@1"], "small has no column 'x@1' in the cpu protocol"),
         (["small", "--cell", "x"], "small has no cell 'x'; --list shows them, such as digits@20:supervised:s0"),
         (["small", "--budget", "long"], "long"),
         (["small", "--seeds", "0"], "--seeds must be at least 1, got 0"),

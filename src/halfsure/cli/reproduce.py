@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,14 +20,15 @@ from halfsure.data import DataError
 from halfsure.engine.config import parse_time
 from halfsure.engine.folder import write
 from halfsure.engine.train import StoppedError
-from halfsure.paper.cells import Cell
+from halfsure.paper.cells import Cell, Column
 from halfsure.paper.controls import run_controls
 from halfsure.paper.experiments import TABLES
 from halfsure.paper.figures import FIGURES, draw
 from halfsure.paper.grid import run_cell, run_cells
 from halfsure.paper.results import Results
 from halfsure.paper.show import Sheet, markdown, sheets, trial_sheets
-from halfsure.paper.tuning import FAMILIES, WINNERS, choose, trials, winners
+from halfsure.paper.table import Table
+from halfsure.paper.tuning import FAMILIES, WINNERS, Family, choose, trials, winners
 
 __all__ = ["Reproduce"]
 
@@ -52,6 +53,8 @@ class Reproduce:
     """table1 to table4, robustness, parts, figure1, figure3 to figure6, tuning or all."""
     protocol: Literal["cpu", "paper"] = "cpu"
     """cpu asks the same questions on two cores, with small networks and few steps; paper needs GPUs and days."""
+    column: Annotated[str | None, arg(metavar="DATA@LABELS")] = None
+    """Only this column of the experiment, such as mnist@20."""
     seeds: Annotated[int | None, arg(metavar="INT")] = None
     """How many seeds; the experiment's own number if not given."""
     budget: Annotated[str | None, arg(metavar="TIME")] = None
@@ -117,6 +120,8 @@ class Reproduce:
             raise DataError(
                 "only the cpu protocol is tuned; the paper's has the settings of the base methods' publications"
             )
+        if self.column is not None and not (self._families or self._tables):
+            raise DataError(f"{self.what} has no column {self.column!r} in the {self.protocol} protocol")
         if self.markdown is not None and not self.show:
             raise DataError("--markdown writes what --show shows: give both")
 
@@ -128,14 +133,27 @@ class Reproduce:
     def _range(self) -> range | None:
         return None if self.seeds is None else range(self.seeds)
 
+    @property
+    def _families(self) -> dict[str, Family]:
+        """What is asked for of the tuning."""
+        asked = FAMILIES if self.what in ("tuning", "all") and self.protocol == "cpu" else {}
+        return {name: family for name, family in asked.items() if self.column in (None, str(family.column))}
+
+    @property
+    def _tables(self) -> Sequence[Table]:
+        """The tables that are asked for, with the columns that are."""
+        asked = [table for table in TABLES.values() if self.what in (table.name, "all")]
+        return [replace(table, columns={self.protocol: found}) for table in asked if (found := self._columns(table))]
+
+    def _columns(self, table: Table) -> tuple[Column, ...]:
+        return tuple(column for column in table.columns[self.protocol] if self.column in (None, str(column)))
+
     def _stages(self, seeds: Iterable[int] | None) -> Iterator[Sequence[Cell]]:
         """The cells, experiment by experiment: those of a table are known once its methods are tuned."""
-        if self.what in ("tuning", "all") and self.protocol == "cpu":
-            for family in FAMILIES.values():
-                yield [*trials(family)]
-        for table in TABLES.values():
-            if self.what in (table.name, "all"):
-                yield [*table.cells(self.protocol, seeds)]
+        for family in self._families.values():
+            yield [*trials(family)]
+        for table in self._tables:
+            yield [*table.cells(self.protocol, seeds)]
 
     def _run(self, results: Results, console: Console) -> int:
         failed = 0
@@ -180,11 +198,9 @@ class Reproduce:
     def _show(self, results: Results, console: Console) -> None:
         """Show the tables and draw the figures that were asked for, as far as their runs are there."""
         found: list[Sheet] = []
-        for table in TABLES.values():
-            if self.what in (table.name, "all"):
-                found += sheets(table, self.protocol, results)
-        if self.what in ("tuning", "all"):
-            found += trial_sheets(results)
+        for table in self._tables:
+            found += sheets(table, self.protocol, results)
+        found += trial_sheets(results, self._families)
         for sheet in found:
             _print(sheet, console)
         if self.markdown is not None:

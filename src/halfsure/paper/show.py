@@ -10,7 +10,7 @@ from halfsure.paper.cells import Cell, Column, Protocol
 from halfsure.paper.controls import CONTROLS, control
 from halfsure.paper.results import Line, Results
 from halfsure.paper.table import Row, Table
-from halfsure.paper.tuning import FAMILIES, HELD_OUT, NotTunedError, choose, in_words, searched, tried
+from halfsure.paper.tuning import HELD_OUT, Family, NotTunedError, choose, in_words, searched, tried
 
 __all__ = ["Filled", "Sheet", "fill", "markdown", "sheets", "trial_sheets"]
 
@@ -101,10 +101,10 @@ def sheets(table: Table, protocol: Protocol, results: Results) -> Iterator[Sheet
             yield replace(sheet, again=some)
 
 
-def trial_sheets(results: Results) -> Iterator[Sheet]:
+def trial_sheets(results: Results, families: Mapping[str, Family]) -> Iterator[Sheet]:
     """What was tried to choose settings, and what was chosen: a sheet for each family of data."""
     winners = choose(results)
-    for name, family in FAMILIES.items():
+    for name, family in families.items():
         rows: list[tuple[str, ...]] = []
         chosen = winners.get(name, {})
         for method, space in family.spaces.items():
