@@ -13,13 +13,14 @@ import torch
 
 from halfsure.cli import main
 from halfsure.engine.entry import make_network
+from halfsure.paper import tuning
 from halfsure.paper.cells import Column
 from halfsure.paper.experiments import TABLES
 from halfsure.paper.grid import run_cell
 from halfsure.paper.results import Results
 from halfsure.paper.table import Table
 from tests.engine.helpers import images
-from tests.paper.small import FEW_STEPS, SMALL
+from tests.paper.small import DIGITS, FEW_STEPS, SMALL
 
 ROOT = Path(__file__).parents[2]
 
@@ -108,6 +109,28 @@ def test_the_budget_stops_and_saves(
     assert not (here / "results" / "endless.jsonl").exists()
 
 
+def test_what_failed_before_the_budget_was_over_is_told(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TABLES, "endless", replace(SMALL, name="endless", steps=10**6))
+    folder = here / "runs" / "reproduce" / "cpu" / "endless"
+    folder.mkdir(parents=True)
+    (folder / "digits@20_supervised_s0").write_text("a file where the run's folder should be")
+    assert main(["reproduce", "endless", "--jobs", "1", "--budget", "3s"]) == 1
+    found = capsys.readouterr().out
+    assert "the time is over: stopped" in found
+    assert "digits@20_supervised_s0 failed: " in found
+
+
+def test_a_cell_needs_no_other_column_to_be_tuned(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "winners", dict)
+    monkeypatch.setitem(TABLES, "two", replace(SMALL, name="two", columns={"cpu": (Column("mnist", 20), DIGITS)}))
+    assert "has not been tuned on mnist@20 yet" in said(capsys, "two", "--list", code=2)
+    assert "test error" in said(capsys, "two", "--cell", "digits@20:supervised:s0")
+
+
 def test_another_signal_is_not_the_budget(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,8 +145,9 @@ def test_another_signal_is_not_the_budget(
     ("words", "text"),
     [
         (["nothing"], "there is no experiment 'nothing'; there are tuning, table1"),
-        (["small", "--column", "x@1"], "small has no column 'x@1' in the cpu protocol"),
-        (["small", "--cell", "x"], "small has no cell 'x'; --list shows them, such as digits@20:supervised:s0"),
+        (["small", "--column", "x@1"], "small has no column x@1 in the cpu protocol"),
+        (["small", "--cell", "x"], "small has no cell 'x'; --list shows its cells"),
+        (["robustness", "--protocol", "paper"], "robustness has no columns in the paper protocol"),
         (["small", "--budget", "long"], "long"),
         (["small", "--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["small", "--jobs", "-1"], "--jobs must be at least 1, got -1"),
@@ -163,7 +187,7 @@ def test_cells_of_the_papers_protocol_have_its_networks_batches_and_length(table
         grey = cell.column.data == "mnist"
         data = replace(images(28) if grey else images(32, 3), name=cell.column.data)
         config = cell.config(data)
-        assert config.net == cell.settings.get("net", "conv7" if grey else "wrn-28-2")
+        assert config.net == ("cnn13" if cell.variant == "cnn13" else "conv7" if grey else "wrn-28-2")
         vat = cell.method.startswith("vat")
         assert config.steps == (500_000 if vat or table.name == "table1" else 2**20)
         assert (config.batch, config.unlabeled_batch) == (64, 64)

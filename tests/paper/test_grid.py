@@ -8,6 +8,7 @@ import pytest
 
 from halfsure.data import DataError
 from halfsure.engine.baselines import baseline_errors
+from halfsure.engine.many import Outcome
 from halfsure.paper.cells import Cell, identity
 from halfsure.paper.controls import CONTROLS, control, run_controls
 from halfsure.paper.grid import run_cell, run_cells
@@ -52,9 +53,10 @@ def test_a_run_that_fails_leaves_the_others_and_no_line(tmp_path: Path) -> None:
     (tmp_path / "runs" / "cpu" / "other" / cell().name.replace(":", "_")).write_text(
         "a file where the run's folder should be"
     )
-    first, second = run_cells([cell(), cell(seed=1)], results, runs=tmp_path / "runs", workers=1)
-    assert "is a file" in str(first.error)
-    assert second.finished
+    failed: list[Outcome] = []
+    run_cells([cell(), cell(seed=1)], results, runs=tmp_path / "runs", workers=1, failed=failed.append)
+    (outcome,) = failed
+    assert "is a file" in str(outcome.error)
     assert [line["seed"] for line in results] == [1]
 
 

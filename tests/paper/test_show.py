@@ -1,6 +1,7 @@
 """Lines become tables, figures and winners."""
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -270,10 +271,9 @@ def test_committed_lines_are_those_of_declared_cells() -> None:
     """So that the command of every line runs what it says, and nothing is kept that no table shows."""
     cells = [cell for family in tuning.FAMILIES.values() for cell in trials(family)]
     for table in TABLES.values():
-        try:
-            cells += table.cells("cpu", range(10))
-        except NotTunedError:
-            continue
+        for column in table.columns["cpu"]:
+            with suppress(NotTunedError):
+                cells += [*replace(table, columns={"cpu": (column,)}).cells("cpu", range(10))]
     declared: dict[str, list[Cell]] = {}
     for cell in cells:  # one run may serve cells of several tables
         declared.setdefault(identity(cell.as_json()), []).append(cell)

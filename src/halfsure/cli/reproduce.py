@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from halfsure.cli.using import grid
 from halfsure.data import DataError
 from halfsure.engine.config import parse_time
 from halfsure.engine.folder import write
+from halfsure.engine.many import Outcome
 from halfsure.engine.train import StoppedError
 from halfsure.paper.cells import Cell, Column
 from halfsure.paper.controls import run_controls
@@ -92,17 +93,22 @@ class Reproduce:
                 for cell in cells:
                     _say(console, _listed(cell, results))
             return 0
-        code = 0
+        failed: list[Outcome] = []
         try:
             with _budget(self.budget) as over:
-                code = self._run(results, console) if self.cell is None else self._run_one(results, console)
+                if self.cell is None:
+                    self._run(results, console, failed.append)
+                else:
+                    self._run_one(self.cell, results, console)
         except (StoppedError, KeyboardInterrupt) as stopped:
             if not over.is_set():
                 raise
             _say(console, f"the time is over: {stopped if isinstance(stopped, StoppedError) else 'all runs are saved'}")
+        for outcome in failed:
+            _say(console, f"{outcome.job.name} failed: {outcome.error}")
         if self.cell is None:
             self._show(results, console)
-        return code
+        return int(bool(failed))
 
     def _check(self) -> None:
         known = dict.fromkeys(["tuning", *TABLES, *FIGURES, "all"])
@@ -120,8 +126,9 @@ class Reproduce:
             raise DataError(
                 "only the cpu protocol is tuned; the paper's has the settings of the base methods' publications"
             )
-        if self.column is not None and not (self._families or self._tables):
-            raise DataError(f"{self.what} has no column {self.column!r} in the {self.protocol} protocol")
+        if self.what not in FIGURES and not (self._families or self._tables):
+            what = f"column {self.column}" if self.column else "columns"
+            raise DataError(f"{self.what} has no {what} in the {self.protocol} protocol")
         if self.markdown is not None and not self.show:
             raise DataError("--markdown writes what --show shows: give both")
 
@@ -155,37 +162,30 @@ class Reproduce:
         for table in self._tables:
             yield [*table.cells(self.protocol, seeds)]
 
-    def _run(self, results: Results, console: Console) -> int:
-        failed = 0
+    def _run(self, results: Results, console: Console, failed: Callable[[Outcome], None]) -> None:
+        workers = self.jobs or joblib.cpu_count()
         for cells in self._stages(self._range):
-            workers = self.jobs or joblib.cpu_count()
             run_controls(cells, results, self.root)
-            outcomes = run_cells(cells, results, workers=workers, **self._how, console=console)
-            for outcome in outcomes:
-                if outcome.error is not None:
-                    failed += 1
-                    _say(console, f"{outcome.job.name} failed: {outcome.error}")
+            run_cells(cells, results, workers=workers, **self._how, console=console, failed=failed)
         if self.what == "tuning":
             self._tell_winners(results, console)
-        return int(failed > 0)
 
-    def _run_one(self, results: Results, console: Console) -> int:
-        seed = re.search(r":s(\d{1,18})$", self.cell or "")
-        cells = [cell for stage in self._stages([int(seed[1]) if seed else 0]) for cell in stage]
-        named = [cell for cell in cells if cell.name == self.cell]
+    def _run_one(self, name: str, results: Results, console: Console) -> None:
+        seed = re.search(r":s(\d{1,18})$", name)
+        here = replace(self, column=name.partition(":")[0])  # other columns may not be tuned yet
+        cells = [cell for stage in here._stages([int(seed[1]) if seed else 0]) for cell in stage]
+        named = [cell for cell in cells if cell.name == name]
         if not named:
-            some = f"; --list shows them, such as {cells[0].name}" if cells else ""
-            raise DataError(f"{self.what} has no cell {self.cell!r}{some}")
+            raise DataError(f"{self.what} has no cell {name!r}; --list shows its cells")
         line = run_cell(named[0], **self._how, console=console)
         if os.environ.get("RANK", "0") != "0":  # of many processes one speaks and writes
-            return 0
+            return
         part = "val" if named[0].held_out else "test"
         _say(console, f"{part} error {100 * line[part]['error']:.2f} %")
         if known := results.find(named[0]):
             _say(console, f"the results have {100 * known[part]['error']:.2f} % for it, and stay as they are")
         else:
             results.add(line)
-        return 0
 
     def _tell_winners(self, results: Results, console: Console) -> None:
         chosen = choose(results)

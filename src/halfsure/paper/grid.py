@@ -1,6 +1,6 @@
 """Cells → finished runs: side by side, one thread each, stopped and gone on with at any time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,12 @@ def run_cells(
     root: str | None = None,
     device: str = "cpu",
     console: Console | None = None,
-) -> list[Outcome]:
-    """Run what has no line in the results yet, in the order of the cells, and add a line for each that finishes."""
+    failed: Callable[[Outcome], None] | None = None,
+) -> None:
+    """Run what has no line in the results yet, in the order of the cells, and add a line for each that finishes.
+
+    `failed` is told of each run that fails, at once: a stop later on does not hide it.
+    """
     todo = [cell for cell in cells if results.find(cell) is None]
     looked = {column: cell.open(root) for column, cell in {cell.column: cell for cell in todo}.items()}
     by_folder = {}
@@ -38,8 +42,10 @@ def run_cells(
         if outcome.finished:
             cell, _ = by_folder[outcome.job.out]
             results.add(line_of(cell, outcome))
+        elif outcome.error is not None and failed is not None:
+            failed(outcome)
 
-    return run_many([job for _, job in by_folder.values()], workers=workers, console=console, heard=heard)
+    run_many([job for _, job in by_folder.values()], workers=workers, console=console, heard=heard)
 
 
 def run_cell(

@@ -11,12 +11,14 @@ the first step and every 30, to see the beginning; rows with a fixed number are 
 all that differs.
 """
 
+from typing import Any
+
 from halfsure.paper.cells import Column
 from halfsure.paper.table import Row, Table
 
 __all__ = ["SAFETY"]
 
-NARROW = {"net": "cnn13-16"}
+CNN13: dict[str, Any] = {"settings": {"net": "cnn13-16"}, "at_size": {"net": "cnn13"}, "called": "cnn13"}
 
 SAFETY = Table(
     "figure5",
@@ -24,8 +26,8 @@ SAFETY = Table(
     (
         Row("mixmatch-ads"),
         Row("mixmatch@sparsemax-top3", "mixmatch-ads"),
-        Row("mixmatch-ads", "mixmatch-ads", NARROW),
-        Row("mixmatch@sparsemax-top2", "mixmatch-ads:net=cnn13-16", NARROW),
+        Row("mixmatch-ads", "mixmatch-ads", **CNN13),
+        Row("mixmatch@sparsemax-top2", "mixmatch-ads:cnn13", **CNN13),
     ),
     {"paper": (Column("cifar10", 250),), "cpu": (Column("cifar10", 250),)},
     steps=3000,

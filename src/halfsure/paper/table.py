@@ -23,14 +23,16 @@ class Row:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What makes it a variant."""
     at_size: Mapping[str, Any] = field(default_factory=dict)
-    """What it has in the paper's protocol beside that."""
+    """What it has in the paper's protocol beside or in place of that."""
     control: str | None = None
     """The name of a second row it is held against, nearer to it: what is left beside the control is its own."""
+    called: str = ""
+    """The variant's name, where its settings would not do."""
 
     @property
     def variant(self) -> str:
-        """Those settings in words."""
-        return in_words(self.settings)
+        """What tells it from other rows of the method: its settings in words, unless it has a name."""
+        return self.called or in_words(self.settings)
 
     @property
     def name(self) -> str:
@@ -63,11 +65,11 @@ class Table:
                     yield self.cell(protocol, column, row, seed)
 
     def cell(self, protocol: Protocol, column: Column, row: Row, seed: int) -> Cell:
-        """One cell with its settings: the winner's of its family, the table's, the row's."""
-        shared = (
-            {**winner(column, row.method), **self.settings, "steps": self.steps} if protocol == "cpu" else row.at_size
-        )
-        settings = {**shared, **row.settings}
+        """One cell with its settings: in the cpu protocol its family's winner, the table's own, the row's."""
+        if protocol == "cpu":
+            settings = {**winner(column, row.method), **self.settings, "steps": self.steps, **row.settings}
+        else:
+            settings = {**row.settings, **row.at_size}
         return Cell(self.name, column, row.method, seed, protocol, settings, variant=row.variant)
 
 

@@ -120,7 +120,10 @@ VAT100 = Family(
     {
         "supervised": RATES,
         **dict.fromkeys(("vat", "vat@sparsemax"), over(**RAMP, epsilon=(1.4, 2.8, 5.6), weight=(0.3, 1.0))),
-        **dict.fromkeys(STRATEGIES, over(**RAMP, epsilon=(2.8,), weight=(1.0,), distill_weight=WEIGHTS[2:])),
+        **dict.fromkeys(
+            (*STRATEGIES, "vat@sparsemax+me", "vat@sparsemax+pl", "vat@sparsemax+ns"),
+            over(**RAMP, epsilon=(2.8,), weight=(1.0,), distill_weight=WEIGHTS[2:]),
+        ),
     },
 )
 GREY = Family(
