@@ -12,7 +12,7 @@ from halfsure.paper import tuning
 from halfsure.paper.cells import Cell, Column
 from halfsure.paper.experiments import TABLES
 from halfsure.paper.table import Table
-from halfsure.paper.tuning import FAMILIES, Family, relative, trials
+from halfsure.paper.tuning import FAMILIES, Family, relative, trials, winner
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "ads.tex"
 tables = pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
@@ -158,6 +158,11 @@ def test_rows_of_an_ablation_differ_in_nothing_but_what_they_are_named_for() -> 
         common = {key: value for key, value in own[0].items() if not any(key in row.settings for row in table.rows)}
         assert all(common.items() <= each.items() for each in own)
         assert common["lr"] == {"parts": 4e-3, "figure5": "mixmatch-ads"}[name]
+
+
+def test_what_ads_is_made_of_begins_and_ends_with_the_winners() -> None:
+    for name in ("fixmatch", "fixmatch-sh", "fixmatch-ads", "mixmatch:l2", "mixmatch-ads:fy"):
+        assert winner(Column("mnist", 40), name.partition(":")[0]).items() <= settings("parts")[name].items()
 
 
 @pytest.mark.parametrize("name", ["table1", "table2", "table4"])

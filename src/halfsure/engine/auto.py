@@ -26,7 +26,7 @@ def choose(data: Data) -> Choice:
         return Choice("supervised", "every sample is labeled, so there is nothing else to learn from", {})
     shares = {"prior": "labels"}
     if data.kind == "image":
-        return Choice("fixmatch-ads", "the best tried on MNIST with few labels, and among the best on digits", shares)
+        return Choice("fixmatch-ads", "ahead of FixMatch on MNIST and digits with few labels", shares)
     if data.texts:
         return Choice(
             "fixmatch-ads", "close to the best on AG News with few labels, and far ahead of labels alone", shares
