@@ -210,12 +210,10 @@ def relative(method: str) -> str:
 
     Examples:
         >>> from halfsure.paper.tuning import relative
-        >>> [relative(name) for name in ("vat@sparsemax+me", "fixmatch@sparsemax+ns", "mixmatch@sparsemax-top3")]
-        ['vat+me', 'fixmatch', 'mixmatch-ads']
+        >>> [relative(name) for name in ("fixmatch@sparsemax+ns", "mixmatch@sparsemax-top3")]
+        ['fixmatch', 'mixmatch-ads']
     """
     parsed = parse(method)
-    if parsed.algorithm == "vat":
-        return "+".join(["vat", *parsed.added])
     if (parsed.target or "").startswith("top") and parsed.map != SOFTMAX:
         return f"{parsed.algorithm}-ads"
     own = parsed.target in (None, ALGORITHMS[parsed.algorithm].built_in)
