@@ -217,11 +217,13 @@ def widen(values: Tensor) -> Tensor:
 
 def narrow(result: Tensor, like: Tensor) -> Tensor:
     """Give a result the precision of its input; under autocast it stays wide, as torch's own losses do on a GPU."""
-    if result.dtype == like.dtype:
-        return result
-    device = like.device.type
-    autocast = device != "meta" and torch.is_autocast_enabled(device)
-    return result if autocast else result.to(like.dtype)
+    return result if result.dtype == like.dtype or autocasts(like) else result.to(like.dtype)
+
+
+def autocasts(values: Tensor) -> bool:
+    """Whether torch is choosing the precision of what is done with them."""
+    device = values.device.type
+    return device != "meta" and torch.is_autocast_enabled(device)
 
 
 class _Entmax(torch.autograd.Function):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from halfsure.nets import MLP, Conv7, WideResNet, frozen_statistics, kernels_and_rest
+from halfsure.nets import MLP, Conv7, WideResNet, build, frozen_statistics, kernels_and_rest
 from halfsure.nets.layers import norm_layer
 
 
@@ -148,3 +148,25 @@ def test_decaying_kernels_only_moves_kernels_only() -> None:
     optimizer.step()
     moved = {name for name, value in model.state_dict().items() if not value.equal(before[name])}
     assert moved == {"hidden.0.weight", "head.weight"}
+
+
+@pytest.mark.parametrize("name", ["wrn-10-1", "cnn13-4", "conv7-4", "mlp"])
+def test_logits_keep_full_precision_under_autocast(name: str) -> None:
+    """Those of another dtype would be rounded to three digits."""
+    model, x = build(name, (12, 12, 1), 10).eval(), torch.rand(16, 1, 12, 12)
+    features: list[Tensor] = []
+    head = cast(nn.Linear, model.head)
+    head.register_forward_pre_hook(lambda _, inputs: features.append(inputs[0]))
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model(x)
+    assert logits.dtype == torch.float32
+    assert features[0].dtype == torch.bfloat16
+    torch.testing.assert_close(logits, F.linear(features[0].float(), head.weight, head.bias), rtol=0, atol=0)
+    assert not logits.equal(logits.bfloat16().float())
+
+
+def test_a_network_of_another_precision_or_without_values_has_its_logits() -> None:
+    model, x = build("conv7-4", (8, 8, 1), 10), torch.rand(2, 1, 8, 8)
+    assert copy.deepcopy(model).bfloat16()(x.bfloat16()).dtype == torch.bfloat16
+    assert model.double()(x.double()).dtype == torch.float64
+    assert model.to("meta")(x.double().to("meta")).shape == (2, 10)

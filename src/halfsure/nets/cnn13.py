@@ -5,7 +5,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from halfsure._checks import check_count, check_number
-from halfsure.nets.layers import SLOPE, Norm, check_images, conv, norm_layer, pooled
+from halfsure.nets.layers import SLOPE, Head, Norm, check_images, conv, norm_layer, pooled
 
 __all__ = ["CNN13"]
 
@@ -58,7 +58,7 @@ class CNN13(nn.Module):
             *_layer(4 * w, 2 * w, norm, size=1, last=True),
             *_layer(2 * w, w, norm, size=1, last=True),
         )
-        self.head = nn.Linear(w, classes)
+        self.head = Head(w, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Images → logits. (n, channels, height, width) → (n, classes)."""

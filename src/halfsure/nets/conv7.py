@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from halfsure._checks import check_count
-from halfsure.nets.layers import SLOPE, Norm, check_images, conv, he, norm_layer, pooled
+from halfsure.nets.layers import SLOPE, Head, Norm, check_images, conv, he, norm_layer, pooled
 
 __all__ = ["Conv7"]
 
@@ -56,7 +56,7 @@ class Conv7(nn.Module):
             he(layer)
             layers += [layer, norm_layer(norm, layer.out_channels), nn.LeakyReLU(SLOPE)]
         self.features = nn.Sequential(*layers)
-        self.head = nn.Linear(late, classes)
+        self.head = Head(late, classes)
         he(self.head, slope=1)
 
     def forward(self, x: Tensor) -> Tensor:

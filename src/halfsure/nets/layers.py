@@ -4,12 +4,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, get_args
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from halfsure.simplex import autocasts
+
 __all__ = [
     "SLOPE",
+    "Head",
     "Norm",
     "check_images",
     "conv",
@@ -102,6 +106,21 @@ def he(layer: nn.Conv2d | nn.Linear, slope: float = SLOPE) -> None:
     nn.init.kaiming_normal_(layer.weight, a=slope)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)
+
+
+class Head(nn.Linear):
+    """The last layer, in the precision of its weights: (n, inputs) → logits (n, outputs).
+
+    Under autocast a logit of 8 to 16 in bfloat16 would be a multiple of 1/16, and sparsemax tells classes apart within
+    a distance of 1.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features → logits. (n, inputs) → (n, outputs)."""
+        if not autocasts(x):
+            return super().forward(x)
+        with torch.autocast(x.device.type, enabled=False):
+            return super().forward(x.to(self.weight.dtype))
 
 
 def leaky(x: Tensor) -> Tensor:

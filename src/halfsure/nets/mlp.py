@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from halfsure._checks import check_count, check_number
-from halfsure.nets.layers import SLOPE, Norm, he, norm_layer
+from halfsure.nets.layers import SLOPE, Head, Norm, he, norm_layer
 
 __all__ = ["MLP"]
 
@@ -51,7 +51,7 @@ class MLP(nn.Module):
             layers += [dense, normed, nn.LeakyReLU(SLOPE), nn.Dropout(rate)]
             inputs = outputs
         self.hidden = nn.Sequential(*layers)
-        self.head = nn.Linear(inputs, classes)
+        self.head = Head(inputs, classes)
         he(self.head, slope=1)
 
     def forward(self, x: Tensor) -> Tensor:

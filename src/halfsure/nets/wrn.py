@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from halfsure._checks import check_count
-from halfsure.nets.layers import Norm, check_images, conv, leaky, norm_layer, pooled
+from halfsure.nets.layers import Head, Norm, check_images, conv, leaky, norm_layer, pooled
 
 __all__ = ["WideResNet"]
 
@@ -64,7 +64,7 @@ class WideResNet(nn.Module):
                 inputs = outputs
         self.blocks = nn.Sequential(*blocks)
         self.norm = norm_layer(norm, inputs, momentum=MOMENTUM)
-        self.head = nn.Linear(inputs, classes)
+        self.head = Head(inputs, classes)
         self._draw(norm)
 
     def _draw(self, norm: Norm) -> None:
