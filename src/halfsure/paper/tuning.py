@@ -148,7 +148,7 @@ COLOUR = Family(
         "supervised": over(**HALF, lr=[trial["lr"] for trial in RATES]),
         **dict.fromkeys(FIXMATCHES, over(**HALF, lr=(2e-3, 4e-3, 8e-3), weight=(1.0, 3.0))),
         "mixmatch": over(**HALF, lr=(4e-3, 8e-3), weight=(10.0, 30.0, 100.0)),
-        "mixmatch+ns": over(**HALF, lr=(4e-3,), weight=(3.0,), distill_weight=WEIGHTS[2:]),
+        "mixmatch+ns": over(**HALF, lr=(4e-3,), weight=(30.0,), distill_weight=WEIGHTS[2:]),
         "mixmatch-ads": over(**HALF, lr=(4e-3, 8e-3), weight=(0.3, 1.0, 3.0)),
     },
 )
