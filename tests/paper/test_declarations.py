@@ -101,13 +101,16 @@ def test_every_method_gets_six_trials_a_seed_on_held_out_samples_and_other_seeds
         assert all(cell.held_out and cell.seed not in reported for cell in own)
 
 
-@pytest.mark.parametrize("name", ["vat", "vat100"])
-def test_strategies_are_added_to_what_vat_chose_in_their_map(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("vat", {*tuning.STRATEGIES}), ("vat100", {*tuning.STRATEGIES}), ("colour", {"mixmatch+ns"})],
+)
+def test_strategies_are_added_to_what_their_base_chose_in_their_map(name: str, wanted: set[str]) -> None:
     chosen = tuning.winners()[name]
     strategies = {method: space for method, space in FAMILIES[name].spaces.items() if "+" in method}
-    assert strategies.keys() >= {*tuning.STRATEGIES}
+    assert strategies.keys() >= wanted
     for method, space in strategies.items():
-        base = chosen["vat@sparsemax" if method == "vat+ads" or "@" in method else "vat"]
+        base = chosen["vat@sparsemax" if method == "vat+ads" else method.partition("+")[0]]
         assert all(base.items() <= trial.items() for trial in space)
 
 
