@@ -4,14 +4,16 @@
     python benchmarks/candidates.py table2                       # a line of results/candidates.jsonl for each of them
     python benchmarks/candidates.py show                         # a table of what there is
 
-A model's sets hold the classes whose logit is less than some gap below the largest, the same gap for all samples,
-chosen so that a set has 1.5, 2 or 3 classes on average. No map and no temperature changes that order, so models of any
-map can be compared. Beside them are the candidates that sparsemax of the logits leaves, with their own mean number.
+Candidates are the classes that sparsemax of the logits leaves. A model can be given more or fewer of them in two ways,
+and in both all samples share one number, chosen so that a set has at most 1.5, 2 … classes on average: by the
+temperature of sparsemax, or by the gap below the largest logit within which classes count. Neither is changed by the
+temperature a model was trained at, so models of any map can be compared.
 """
 
 import argparse
 import json
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +21,45 @@ import torch
 from torch import Tensor
 
 import halfsure
-from halfsure.paper.cells import Cell, identity
+from halfsure.paper.cells import Cell, Column, identity
 from halfsure.paper.experiments import TABLES
-from halfsure.paper.results import Results
+from halfsure.paper.results import Line, Results
 
 ROOT = Path(__file__).parent.parent
 LINES = ROOT / "results" / "candidates.jsonl"
-SIZES = (1.5, 2.0, 3.0)
+SIZES = (1.5, 2.0, 2.5, 3.0, 4.0)
+HALVINGS = 60  # of the range of temperatures: down to the last digit
 
 
-def missed(logits: Tensor, labels: Tensor, size: float) -> float:
-    """How often sets of at most `size` classes on average lack the true one. (n, classes), (n,) → a share."""
+def by_gap(logits: Tensor, size: float) -> Tensor:
+    """The classes less than some gap below the best, at most `size` on average. (n, classes) → booleans."""
     gaps = logits.amax(-1, keepdim=True).double() - logits
-    best = logits.argmax(-1, keepdim=True)
-    others = gaps.scatter(-1, best, float("inf")).flatten()
-    more = int((size - 1) * len(logits))  # classes there are beside the best ones
-    gap = others.kthvalue(more + 1).values
-    outside = gaps.gather(-1, labels.unsqueeze(-1)) >= gap
-    return (outside & (best != labels.unsqueeze(-1))).double().mean().item()
+    best = torch.zeros_like(gaps, dtype=torch.bool).scatter(-1, logits.argmax(-1, keepdim=True), True)
+    others = gaps[~best]
+    more = int((size - 1) * len(logits) + 1e-6)  # classes that there may be beside the best ones
+    return best | (gaps < others.kthvalue(more + 1).values) if more < len(others) else torch.ones_like(best)
+
+
+def by_temperature(logits: Tensor, size: float) -> Tensor:
+    """The classes that sparsemax leaves at some temperature, at most `size` on average. (n, classes) → booleans."""
+    low, high = -50.0, 50.0  # binary logarithms; the warmer, the more classes
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        many = _at(logits, middle).double().sum(-1).mean() > size
+        low, high = (low, middle) if many else (middle, high)
+    return _at(logits, low)
+
+
+def _at(logits: Tensor, exponent: float) -> Tensor:
+    return halfsure.sparsemax(logits.double() / 2**exponent) > 0
+
+
+RULES: dict[str, Callable[[Tensor, float], Tensor]] = {"temperature": by_temperature, "gap": by_gap}
+
+
+def missed(sets: Tensor, labels: Tensor) -> float:
+    """How often the true class is not in its sample's set. (n, classes), (n,) → a share."""
+    return 1 - sets.gather(-1, labels.unsqueeze(-1)).double().mean().item()
 
 
 def done() -> list[dict[str, Any]]:
@@ -44,51 +67,61 @@ def done() -> list[dict[str, Any]]:
     return [json.loads(line) for line in LINES.read_text().splitlines()] if LINES.exists() else []
 
 
-def look(cell: Cell, folder: Path, root: str | None) -> dict[str, Any]:
-    """One trained model, on all test samples."""
+def cell_of(line: Line) -> Cell:
+    """The cell that a line of the results was run for."""
+    fields = {name: line[name] for name in ("experiment", "method", "seed", "protocol", "settings", "variant")}
+    return Cell(column=Column(**line["column"]), **fields)
+
+
+def look(line: Line, runs: Path, root: str | None) -> dict[str, Any] | None:
+    """The model of a finished run, if it is on this disk, on all test samples."""
+    cell = cell_of(line)
+    folder = runs / cell.protocol / cell.experiment / cell.name.replace(":", "_")
+    if not folder.exists():
+        return None
     test = cell.open(root).test
     assert test is not None
     logits, labels = halfsure.load(folder).logits(test.samples), torch.from_numpy(test.labels)
+    error = (logits.argmax(-1) != labels).double().mean().item()
+    if abs(error - line["test"]["error"]) > 1e-6:
+        raise SystemExit(f"{folder} is not the run that the results have: {error:.4f}, not {line['test']['error']:.4f}")
     sparse = halfsure.sparsemax(logits) > 0
     return {
         "cell": cell.as_json(),
-        "error": (logits.argmax(-1) != labels).double().mean().item(),
-        "candidates": sparse.sum(-1).double().mean().item(),
-        "missed": 1 - sparse.gather(-1, labels.unsqueeze(-1)).double().mean().item(),
-        "missed_by_size": {str(size): missed(logits, labels, size) for size in SIZES},
+        "error": error,
+        "candidates": sparse.double().sum(-1).mean().item(),
+        "missed": missed(sparse, labels),
+        **{name: {f"{size:g}": missed(rule(logits, size), labels) for size in SIZES} for name, rule in RULES.items()},
     }
 
 
 def run(name: str, runs: Path, root: str | None) -> None:
     """Look at the runs of a table that are finished, are on this disk, and have no line yet."""
-    results, known = Results(ROOT / "results"), {identity(line["cell"]) for line in done()}
-    finished = [line for line in results if line["experiment"] == name and line["protocol"] == "cpu"]
-    table = TABLES[name]
-    for cell in table.cells("cpu", sorted({line["seed"] for line in finished})):
-        folder = runs / cell.protocol / cell.experiment / cell.name.replace(":", "_")
-        if results.find(cell) is None or identity(cell.as_json()) in known or not folder.exists():
+    known = {identity(line["cell"]) for line in done()}
+    for line in Results(ROOT / "results"):
+        if line["experiment"] != name or line["protocol"] != "cpu" or identity(line) in known:
             continue
-        line = look(cell, folder, root)
-        with LINES.open("a") as file:
-            file.write(json.dumps(line) + "\n")
-        print(f"{cell.name}: {line['candidates']:.2f} candidates miss {100 * line['missed']:.2f} %", flush=True)
+        if (found := look(line, runs, root)) is not None:
+            with LINES.open("a") as file:
+                file.write(json.dumps(found) + "\n")
+            print(f"{cell_of(line).name}: {found['candidates']:.2f} candidates miss {100 * found['missed']:.2f} %")
 
 
 def show() -> None:
     """Means over seeds, in %."""
-    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for line in done():
-        column = line["cell"]["column"]
-        rows.setdefault((f"{column['data']}@{column['labels']}", line["cell"]["method"]), []).append(line)
-    print("| | | seeds | error | candidates | missed | " + " | ".join(f"missed by {size:g}" for size in SIZES) + " |")
-    print("|---" * (6 + len(SIZES)) + "|")
-    for (column, method), lines in rows.items():
-        shares = [[line["missed"] for line in lines]]
-        shares += [[line["missed_by_size"][str(size)] for line in lines] for size in SIZES]
-        error = f"{100 * statistics.fmean(line['error'] for line in lines):.2f}"
+        cell = line["cell"]
+        column = f"{cell['column']['data']}@{cell['column']['labels']}"
+        rows.setdefault((cell["experiment"], column, f"{cell['method']} {cell['variant']}".strip()), []).append(line)
+    head = [*("", "", "", "seeds", "candidates", "error", "missed"), *(f"{r} {s:g}" for r in RULES for s in SIZES)]
+    print(f"| {' | '.join(head)} |\n{'|---' * len(head)}|")
+    for names, lines in rows.items():
+        shares = [[line[key] for line in lines] for key in ("error", "missed")]
+        shares += [[line[rule][f"{size:g}"] for line in lines] for rule in RULES for size in SIZES]
         number = f"{statistics.fmean(line['candidates'] for line in lines):.2f}"
-        means = " | ".join(f"{100 * statistics.fmean(share):.2f}" for share in shares)
-        print(f"| {column} | `{method}` | {len(lines)} | {error} | {number} | {means} |")
+        means = [f"{100 * statistics.fmean(share):.1f}" for share in shares]
+        print(f"| {' | '.join([*names, str(len(lines)), number, *means])} |")
 
 
 def main() -> None:

@@ -1,45 +1,92 @@
 """Sets of a given mean size: what benchmarks/candidates.py compares models by."""
 
+import json
+from collections.abc import Callable
+from pathlib import Path
+
 import candidates
 import pytest
 import torch
 from torch import Tensor
 
+import halfsure
 
-def table(seed: int, n: int = 60, classes: int = 5) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(n, classes, generator=generator), torch.randint(classes, (n,), generator=generator)
-
-
-def naive(logits: Tensor, labels: Tensor, size: float) -> float:
-    """Widen the gap, one class of one sample at a time, as long as sets are small enough."""
-    rows = logits.double().tolist()
-    found = [{max(range(len(row)), key=row.__getitem__)} for row in rows]
-    steps = sorted((max(row) - z, i, k) for i, row in enumerate(rows) for k, z in enumerate(row) if k not in found[i])
-    for _, i, k in steps:
-        if sum(map(len, found)) + 1 > size * len(rows):
-            break
-        found[i].add(k)
-    return sum(label not in own for label, own in zip(labels.tolist(), found, strict=True)) / len(rows)
+Rule = Callable[[Tensor, float], Tensor]
+rules = pytest.mark.parametrize("rule", candidates.RULES.values(), ids=list(candidates.RULES))
+sizes = pytest.mark.parametrize("size", [1.0, 1.1, 1.5, 1.7, 2.0, 3.0, 4.9, 5.0])
 
 
-@pytest.mark.parametrize("size", [1.0, 1.1, 1.5, 2.0, 3.0, 4.9])
+def table(seed: int, n: int = 60, classes: int = 5) -> Tensor:
+    return torch.randn(n, classes, generator=torch.Generator().manual_seed(seed))
+
+
+@sizes
 @pytest.mark.parametrize("seed", range(5))
-def test_sets_equal_those_that_grow_one_class_at_a_time(seed: int, size: float) -> None:
-    logits, labels = table(seed)
-    assert candidates.missed(logits, labels, size) == pytest.approx(naive(logits, labels, size))
+def test_sets_by_gap_equal_those_that_grow_one_class_at_a_time(seed: int, size: float) -> None:
+    rows = table(seed).double().tolist()
+    found = [{max(range(5), key=row.__getitem__)} for row in rows]
+    steps = sorted((max(row) - z, i, k) for i, row in enumerate(rows) for k, z in enumerate(row) if k not in found[i])
+    for _, i, k in steps[: round(size * 60) - 60]:
+        found[i].add(k)
+    assert [set(row.nonzero().flatten().tolist()) for row in candidates.by_gap(table(seed), size)] == found
 
 
-def test_no_temperature_and_no_offset_changes_what_is_missed() -> None:
-    logits, labels = table(9)
-    moved = 0.25 * logits.double() + torch.arange(60).unsqueeze(-1)
-    for size in candidates.SIZES:
-        assert candidates.missed(moved, labels, size) == candidates.missed(logits, labels, size)
+@sizes
+@pytest.mark.parametrize("seed", range(5))
+def test_sets_by_temperature_are_those_of_sparsemax_and_a_warmer_one_has_too_many(seed: int, size: float) -> None:
+    logits = table(seed).double()
+    found = candidates.by_temperature(logits, size)
+    temperatures = torch.logspace(-16, 4, 2001, base=2, dtype=torch.float64)
+    all_sets = [halfsure.sparsemax(logits / temperature) > 0 for temperature in temperatures]
+    small = [sets for sets in all_sets if sets.sum() <= size * 60]
+    assert found.sum() <= size * 60
+    assert int(found.sum()) >= max(int(sets.sum()) for sets in small)
 
 
-def test_sets_of_one_miss_what_the_prediction_does_and_larger_ones_less() -> None:
-    logits, labels = table(7)
-    found = [candidates.missed(logits, labels, size) for size in (1.0, *candidates.SIZES, 4.0)]
-    assert found[0] == pytest.approx((logits.argmax(-1) != labels).double().mean().item())
-    assert found == sorted(found, reverse=True)
-    assert found[-1] < found[0]
+@rules
+def test_sets_hold_the_best_class_grow_with_their_size_and_need_no_scale(
+    rule: Rule,
+) -> None:
+    logits = table(9).double()
+    moved = 0.25 * logits + torch.arange(60).unsqueeze(-1)
+    before = torch.zeros(60, 5, dtype=torch.bool).scatter(-1, logits.argmax(-1, keepdim=True), True)
+    for size in (1.0, *candidates.SIZES):
+        sets = rule(logits, size)
+        assert bool((before <= sets).all())
+        assert sets.double().sum(-1).mean() == pytest.approx(size, abs=0.2)
+        assert rule(moved, size).equal(sets)
+        before = sets
+
+
+@rules
+@sizes
+def test_ties_never_make_sets_larger_than_they_may_be(rule: Rule, size: float) -> None:
+    logits = (2 * table(3)).round() / 2
+    sets = rule(logits, size)
+    best = logits.argmax(-1, keepdim=True)
+    ties = int((logits == logits.amax(-1, keepdim=True)).sum())
+    if rule is candidates.by_gap or ties <= size * 60:  # sparsemax cannot part what ties at the top
+        assert sets.sum() <= size * 60
+    assert bool(sets.gather(-1, best).all())
+
+
+def test_missed_counts_true_classes_outside() -> None:
+    sets = torch.tensor([[True, False], [True, True], [False, True]])
+    assert candidates.missed(sets, torch.tensor([1, 1, 0])) == pytest.approx(2 / 3)
+
+
+def test_variants_are_rows_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shares = {f"{size:g}": 0.1 for size in candidates.SIZES}
+    lines = []
+    for variant, missed in (("", 0.2), ("r=1", 0.3), ("r=1", 0.5)):
+        cell = {"experiment": "parts", "column": {"data": "mnist", "labels": 40}, "method": "x", "variant": variant}
+        own = {"error": 0.5, "candidates": 2.0, "missed": missed}
+        lines.append({"cell": cell, **own, **dict.fromkeys(candidates.RULES, shares)})
+    file = tmp_path / "candidates.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    monkeypatch.setattr(candidates, "LINES", file)
+    candidates.show()
+    rows = [row.split(" | ") for row in capsys.readouterr().out.splitlines()[2:]]
+    assert [(row[2], row[3], row[6]) for row in rows] == [("x", "1", "20.0"), ("x r=1", "2", "40.0")]
