@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from halfsure.nets import MLP, Conv7, WideResNet, build, frozen_statistics, kernels_and_rest
-from halfsure.nets.layers import norm_layer
+from halfsure.nets.layers import Head, norm_layer
 
 
 def state(model: nn.Module) -> dict[str, Tensor]:
@@ -163,6 +163,15 @@ def test_logits_keep_full_precision_under_autocast(name: str) -> None:
     assert features[0].dtype == torch.bfloat16
     torch.testing.assert_close(logits, F.linear(features[0].float(), head.weight, head.bias), rtol=0, atol=0)
     assert not logits.equal(logits.bfloat16().float())
+
+
+def test_a_compiled_head_keeps_full_precision_too() -> None:
+    head, x = Head(8, 3), torch.rand(4, 8)
+    compiled = torch.compile(head, backend="eager", fullgraph=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(compiled(x), F.linear(x, head.weight, head.bias).float(), rtol=1e-2, atol=1e-2)
+        assert compiled(x).equal(head(x))
+        assert compiled(x).dtype == torch.float32
 
 
 def test_a_network_of_another_precision_or_without_values_has_its_logits() -> None:

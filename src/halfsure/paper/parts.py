@@ -19,7 +19,7 @@ __all__ = ["PARTS"]
 
 BASE, ADS = "fixmatch", "fixmatch-ads"
 NONE = {"threshold": 0.0}
-HALF = {"precision": "bf16"}
+BF16 = {"precision": "bf16"}
 L2, FY = {"weight": 3.0}, {"weight": 0.3}
 AT_SIZE = {"l2": {"weight": 75.0}, "fy": {"weight": 15.0}}
 
@@ -37,8 +37,8 @@ PARTS = Table(
         Row(ADS, BASE, {"r": 1.0}, control=ADS),
         Row(ADS, BASE, {"r": 4.0}, control=ADS),
         Row(ADS, BASE, {"distance": "l2", "weight": 5.0}, control=ADS),
-        Row(BASE, BASE, HALF),
-        Row(ADS, BASE, HALF, control=ADS),
+        Row(BASE, BASE, BF16),
+        Row(ADS, BASE, BF16, control=ADS),
         Row("mixmatch", None, L2, AT_SIZE["l2"], called="l2"),
         Row("mixmatch", "mixmatch:l2", {**FY, "distance": "fy"}, AT_SIZE["fy"], called="fy"),
         Row("mixmatch-ads", "mixmatch:l2", {**L2, "distance": "l2"}, AT_SIZE["l2"], called="l2"),
