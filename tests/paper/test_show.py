@@ -256,6 +256,13 @@ def committed() -> Results:
     return Results(ROOT / "results")
 
 
+def test_columns_of_committed_runs_are_rows_of_figure_6() -> None:
+    """Also those that a table shares that is not tuned yet."""
+    figure = FIGURES["figure6"](committed())
+    assert figure is not None
+    assert {axes.get_ylabel() for axes in figure.axes} >= {"mnist@20", "mnist@100"}
+
+
 def test_the_tables_are_run_with_the_winners_of_the_committed_trials() -> None:
     assert tuning.winners() == choose(committed())
 

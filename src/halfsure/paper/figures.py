@@ -150,8 +150,7 @@ def figure5(results: Results) -> Figure | None:
 def figure6(results: Results) -> Figure | None:
     """All probabilities that VAT+ADS gives unlabeled samples, in ten bins, over a run; MNIST, and CIFAR-10 if there."""
     cases = [(table, column) for table in (TABLE1, TABLE3) for column in table.columns["cpu"]]
-    runs = {str(column): _runs(table, column, results)["vat+ads"] for table, column in cases}
-    found = {name: first[0] for name, first in runs.items() if first}
+    found = {str(column): runs[0] for table, column in cases if (runs := _runs(table, column, results)["vat+ads"])}
     if not found:
         return None
     figure = Figure(figsize=(10, 2.0 * len(found) + 0.2), layout="constrained")
