@@ -76,7 +76,7 @@ def cell_of(line: Line) -> Cell:
 def look(line: Line, runs: Path, root: str | None) -> dict[str, Any] | None:
     """The model of a finished run, if it is on this disk, on all test samples."""
     cell = cell_of(line)
-    folder = runs / cell.protocol / cell.experiment / cell.name.replace(":", "_")
+    folder = cell.folder(runs)
     if not folder.exists():
         return None
     test = cell.open(root).test

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from halfsure.data import Data
@@ -54,6 +55,10 @@ class Cell:
         """What runs it by itself."""
         protocol = "" if self.protocol == "cpu" else f" --protocol {self.protocol}"
         return f"halfsure reproduce {self.experiment}{protocol} --cell '{self.name}'"
+
+    def folder(self, runs: Path) -> Path:
+        """Its run folder, below the one of all runs."""
+        return runs / self.protocol / self.experiment / self.name.replace(":", "_")
 
     @property
     def data_config(self) -> DataConfig:

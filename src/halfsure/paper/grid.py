@@ -61,7 +61,7 @@ def run_cell(
 
 def _job(cell: Cell, data: Data, runs: Path, root: str | None, device: str) -> Job:
     """The run of a cell; of the data only shapes and names matter here, which no seed changes."""
-    out = (runs / cell.protocol / cell.experiment / cell.name.replace(":", "_")).resolve()
+    out = cell.folder(runs).resolve()
     threads = 1 if cell.protocol == "cpu" else None  # one gives the same bits alone and beside others
     config = replace(cell.config(data), tensorboard=False, threads=threads, device=device)
     config.check()
