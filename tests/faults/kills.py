@@ -36,6 +36,7 @@ def one_run(scene: Scene, out: Path, kills: int) -> list[tuple[str, list[str]]]:
     watch = Watch()
     while True:
         again = (out / "config.json").exists() and scene.dice.random() < 0.5
+        found = watch.saved  # by this life; its own checkpoints come later
         life = begin(scene.resume(out) if again else scene.train(out), watch)
         if len(hits) >= kills or not kill_at_random(life, watch, scene):
             break
@@ -45,7 +46,7 @@ def one_run(scene: Scene, out: Path, kills: int) -> list[tuple[str, list[str]]]:
     end = life.end()
     told = any(words in end.said for words in ("going on from step", "this run is finished"))
     wrong = end.wrong(0, "the run is in") or attempt(check_end, out, scene.whole)
-    wrong += ["it did not say that it went on"] if hits and watch.saved > 0 and not told else []
+    wrong += ["it did not say that it went on"] if found > 0 and not told else []
     return [(moment, own or wrong) for moment, own in hits]
 
 
