@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import candidates
@@ -10,6 +11,9 @@ import torch
 from torch import Tensor
 
 import halfsure
+from halfsure.paper.grid import run_cell
+from halfsure.paper.results import Results
+from tests.paper.small import cell
 
 Rule = Callable[[Tensor, float], Tensor]
 rules = pytest.mark.parametrize("rule", candidates.RULES.values(), ids=list(candidates.RULES))
@@ -90,3 +94,30 @@ def test_variants_are_rows_of_their_own(
     candidates.show()
     rows = [row.split(" | ") for row in capsys.readouterr().out.splitlines()[2:]]
     assert [(row[2], row[3], row[6]) for row in rows] == [("x", "1", "20.0"), ("x r=1", "2", "40.0")]
+
+
+def test_runs_on_this_disk_are_looked_at_once_and_have_to_be_those_of_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, results = tmp_path / "runs", Results(tmp_path / "results")
+    line = run_cell(cell(), runs=runs)
+    results.add(line)
+    results.add({**line, "seed": 1})  # which was run elsewhere
+    file = tmp_path / "results" / "candidates.jsonl"
+    monkeypatch.setattr(candidates, "ROOT", tmp_path)
+    monkeypatch.setattr(candidates, "LINES", file)
+    for _ in range(2):
+        candidates.run("other", runs, None)
+    (found,) = map(json.loads, file.read_text().splitlines())
+    test = cell().open().test
+    assert test is not None
+    logits = halfsure.load(cell().folder(runs)).logits(test.samples)
+    sets = [{k for k, p in enumerate(row) if p > 0} for row in halfsure.sparsemax(logits.double()).tolist()]
+    assert found["cell"] == cell().as_json()
+    assert found["error"] == pytest.approx(line["test"]["error"], abs=1e-6)
+    assert found["candidates"] == pytest.approx(sum(map(len, sets)) / len(sets))
+    missed = [label not in own for label, own in zip(test.labels.tolist(), sets, strict=True)]
+    assert found["missed"] == pytest.approx(sum(missed) / len(missed))
+    assert all(a >= b for a, b in pairwise(found["gap"].values()))
+    with pytest.raises(SystemExit, match="is not the run that the results have"):
+        candidates.look({**line, "test": {"error": 0.0}}, runs, None)
