@@ -132,15 +132,17 @@ def figure5(results: Results) -> Figure | None:
     panels = figure.subplots(1, 3)
     for run, colour in zip(runs, ("#0072b2", "#56b4e9", "#d55e00", "#e69f00"), strict=False):
         steps = [line["step"] for line in run["lines"]]
-        label = f"{run['config']['net']}, {run['method'].removeprefix('mixmatch-')}"
+        label = f"{run['config']['net']}, {run['method'].rpartition('-')[2]}"
         unlabeled = [line["unlabeled"] for line in run["lines"]]
         accuracy = [1 - line["error"] for line in unlabeled]
         panels[2].plot(steps, accuracy, color=colour, label=label)
         if run["method"] == "mixmatch-ads":
             panels[0].plot(steps, [line["support"] for line in unlabeled], color=colour, label=label)
-            panels[1].plot(steps, [line["top_m_accuracy"] for line in unlabeled], color=colour, label=f"{label}: top m")
-            panels[1].plot(steps, accuracy, color=colour, linestyle=":", label="top 1")
-    for axes, title in zip(panels, ("mean number of candidates", "accuracy", "accuracy"), strict=True):
+            panels[1].plot(steps, [line["top_m_accuracy"] for line in unlabeled], color=colour, label=label)
+            panels[1].plot(steps, accuracy, color=colour, linestyle=":", label="its best class")
+    panels[0].set_ylim(0, 10)
+    panels[1].set_ylim(0, 1)
+    for axes, title in zip(panels, ("mean number of candidates", "truth is among them", "accuracy"), strict=True):
         axes.set_title(title)
         axes.set_xlabel("step")
         axes.legend(frameon=False, fontsize=7)
