@@ -22,7 +22,7 @@ GRID = over(epsilon=(2.8, 5.6), weight=(0.1, 0.3))
 
 ROBUSTNESS = Table(
     "robustness",
-    "Table I over ε (epsilon) and α (weight)",
+    "Table I at other strengths of VAT",
     tuple(Row(method, None, settings) for settings in GRID for method in METHODS),
     {"paper": (), "cpu": (Column("mnist", 20),)},
     steps=TABLE1.steps,
