@@ -6,7 +6,7 @@ Every strategy over a grid of ε, how far samples are moved, and α, the weight 
 can lead to wrong clusters and make classes die out; runs in which one did are marked, and count. What VAT
 chose in either map is in the grid: Table I's own runs.
 
-cpu: MNIST with 20 labels, Table I's 3,000 steps, some four minutes a run on one core; for two seeds 42 runs beside
+cpu: MNIST with 20 labels, Table I's 3,000 steps, two to four minutes a run on one core; for two seeds 42 runs beside
 those of Table I.
 """
 
