@@ -48,7 +48,7 @@ def test_a_cell_is_named_by_its_command(table: Table) -> None:
 
 @tables
 def test_numbers_stand_in_columns_and_rows_that_exist(table: Table) -> None:
-    columns = {str(column) for column in table.columns["paper"]}
+    columns = {str(column) for column in table.columns["paper"] or table.columns["cpu"]}
     rows = {row.name for row in table.rows}
     for column, numbers in table.paper.items():
         assert column in columns
@@ -114,14 +114,16 @@ def test_strategies_are_added_to_what_their_base_chose_in_their_map(name: str, w
         assert all(base.items() <= trial.items() for trial in space)
 
 
-def taken(column: Column, family: Family) -> bool:
-    return bool({column.data, str(column)} & {*family.takers})
+def families(table: Table, column: Column) -> list[Family]:
+    """Those whose winners the table's cells may have, in the order in which they are asked."""
+    named = [FAMILIES[table.family]] if table.family else []
+    return named or [family for family in FAMILIES.values() if {column.data, str(column)} & {*family.takers}]
 
 
 def test_every_method_of_a_table_has_a_relative_that_was_tried() -> None:
     for table in TABLES.values():
         for column in table.columns["cpu"]:
-            tried = {method for family in FAMILIES.values() if taken(column, family) for method in family.spaces}
+            tried = {method for family in families(table, column) for method in family.spaces}
             missing = {row.method for row in table.rows if not {row.method, relative(row.method)} & tried}
             assert all(parse(method).algorithm == "vat" and column.data == "cifar10" for method in missing)
 
@@ -141,7 +143,7 @@ def settings(name: str, place: int = 0) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.usefixtures("told_apart")
 def test_whose_settings_a_row_gets() -> None:
-    for name in ("table1", "table2", "table4"):
+    for name in ("table1", "table2", "table4", "svhn"):
         for row in TABLES[name].rows:
             assert settings(name)[row.name]["lr"] == row.settings.get("lr", row.method)
     mnist, cifar = ([own.get("lr") for own in settings("table3", place).values()] for place in (0, 1))
@@ -168,12 +170,25 @@ def test_what_ads_is_made_of_begins_and_ends_with_the_winners() -> None:
         assert winner(Column("mnist", 40), name.partition(":")[0]).items() <= settings("parts")[name].items()
 
 
-@pytest.mark.parametrize("name", ["table1", "table2", "table4"])
+@pytest.mark.usefixtures("told_apart")
+@pytest.mark.parametrize("name", ["table1", "table2", "table4", "svhn"])
 def test_trials_have_a_fifth_of_the_steps_and_those_of_vat_with_20_labels_all_of_them(name: str) -> None:
     table = TABLES[name]
     for column, row in product(table.columns["cpu"], table.rows):
-        families = [family for family in FAMILIES.values() if taken(column, family) and row.method in family.spaces]
-        whole = families[0] is tuning.VAT
+        family = next(family for family in families(table, column) if row.method in family.spaces)
+        whole = family is tuning.VAT
         if not (whole and row.method == "supervised"):  # that winner serves two tables
             steps = table.cell("cpu", column, row, 0).settings["steps"]
-            assert families[0].steps[parse(row.method).algorithm] * (1 if whole else 5) == steps
+            assert family.steps[parse(row.method).algorithm] * (1 if whole else 5) == steps
+
+
+@pytest.mark.usefixtures("told_apart")
+def test_a_table_may_ask_for_a_family_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same method on the same column has other settings in Table II."""
+    own = {"lr": "of SVHN's own network"}
+    monkeypatch.setitem(tuning.winners(), "svhn", dict.fromkeys(tuning.SVHN.spaces, own))
+    column = Column("svhn", 250)
+    assert winner(column, "fixmatch") == {"lr": "fixmatch"}
+    assert winner(column, "fixmatch", "svhn") == own
+    cells = [TABLES[name].cell("cpu", column, TABLES[name].rows[-1], 0) for name in ("table2", "svhn")]
+    assert [cell.settings["lr"] for cell in cells] == ["fixmatch-ads", own["lr"]]

@@ -50,12 +50,12 @@ class Table:
     columns: Mapping[Protocol, tuple[Column, ...]]
     steps: int
     """In the cpu protocol; the paper's are those of its preset."""
-    steps_at: Mapping[str, int] = field(default_factory=dict)
-    """The same for columns that have a number of their own."""
     seeds: int = 5
     paper: Numbers = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=lambda: {"evaluations": 10, "test_sample": 2000})
     """What all cells of the cpu protocol share: only the last evaluation is on all test samples."""
+    family: str | None = None
+    """Whose winners its cells have; if not given, those of the family that a column belongs to."""
     matrix: bool = False
     """Whether its variants are shown as columns."""
 
@@ -69,8 +69,8 @@ class Table:
     def cell(self, protocol: Protocol, column: Column, row: Row, seed: int) -> Cell:
         """One cell with its settings: in the cpu protocol its family's winner, the table's own, the row's."""
         if protocol == "cpu":
-            steps = self.steps_at.get(str(column), self.steps)
-            settings = {**winner(column, row.method), **self.settings, "steps": steps, **row.settings}
+            chosen = winner(column, row.method, self.family)
+            settings = {**chosen, **self.settings, "steps": self.steps, **row.settings}
         else:
             settings = {**row.settings, **row.at_size}
         return Cell(self.name, column, row.method, seed, protocol, settings, variant=row.variant)
