@@ -19,7 +19,7 @@ from halfsure.paper.table4 import TABLE4
 __all__ = ["SVHN"]
 
 COLUMNS = (Column("svhn", 40), Column("svhn", 250), Column("svhn", 1000))
-NUMBERS = TABLE2.paper | TABLE4.paper
+NUMBERS = {**TABLE2.paper, **TABLE4.paper}
 ROWS = {row.name for row in TABLE4.rows}
 
 SVHN = Table(

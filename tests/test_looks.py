@@ -1,4 +1,4 @@
-"""Sets of a given mean size: what benchmarks/candidates.py compares models by."""
+"""A second look at finished runs: candidates in sets of a given mean size, and fresh statistics of batch norm."""
 
 import json
 from collections.abc import Callable
@@ -6,6 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import candidates
+import looks
+import norms
 import pytest
 import torch
 from torch import Tensor
@@ -104,10 +106,9 @@ def test_runs_on_this_disk_are_looked_at_once_and_have_to_be_those_of_the_result
     results.add(line)
     results.add({**line, "seed": 1})  # which was run elsewhere
     file = tmp_path / "results" / "candidates.jsonl"
-    monkeypatch.setattr(candidates, "ROOT", tmp_path)
-    monkeypatch.setattr(candidates, "LINES", file)
+    monkeypatch.setattr(looks, "ROOT", tmp_path)
     for _ in range(2):
-        candidates.run("other", runs, None)
+        looks.run("other", file, candidates.look, runs, None)
     (found,) = map(json.loads, file.read_text().splitlines())
     test = cell().open().test
     assert test is not None
@@ -120,4 +121,56 @@ def test_runs_on_this_disk_are_looked_at_once_and_have_to_be_those_of_the_result
     assert found["missed"] == pytest.approx(sum(missed) / len(missed))
     assert all(a >= b for a, b in pairwise(found["gap"].values()))
     with pytest.raises(SystemExit, match="is not the run that the results have"):
-        candidates.look({**line, "test": {"error": 0.0}}, runs, None)
+        looks.open_run({**line, "test": {"error": 0.0}}, runs, None)
+
+
+def test_fresh_statistics_are_those_of_training_samples_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one batch with all samples: what a norm keeps that remembers nothing before it."""
+    normed = cell(net="conv7-8", norm="batch")
+    line = run_cell(normed, runs=tmp_path)
+    opened = looks.open_run(line, tmp_path, None)
+    assert opened is not None
+    run, data = opened
+    monkeypatch.setattr(norms, "BATCH", norms.SAMPLES)
+    found = norms.look(run, data)
+    assert found is not None
+
+    twin = halfsure.load(normed.folder(tmp_path))
+    for module in twin.model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.momentum = 1.0
+    twin.model.train()(twin.preprocessing(data.train.samples))
+    twin.model.eval()
+    assert data.test is not None
+    probs, labels = twin.predict_proba(data.test.samples), data.test.labels
+    assert found["afresh"]["error"] == pytest.approx((probs.argmax(1) != labels).mean(), abs=0.005)
+    assert found["afresh"]["dominant"] == pytest.approx(probs.max(1).mean(), abs=1e-4)
+    assert found["as they are"]["error"] == pytest.approx(line["test"]["error"], abs=1e-6)
+    assert found["as they are"]["dominant"] != pytest.approx(found["afresh"]["dominant"], abs=1e-3)
+
+
+def test_without_batch_norm_there_is_nothing_to_take_afresh(tmp_path: Path) -> None:
+    opened = looks.open_run(run_cell(cell(), runs=tmp_path), tmp_path, None)
+    assert opened is not None
+    assert norms.look(*opened) is None
+
+
+def test_fresh_statistics_are_shown_row_by_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = {"experiment": "table2", "column": {"data": "svhn", "labels": 250}, "method": "x", "variant": ""}
+    lines = [
+        {
+            "cell": own,
+            **{when: dict.fromkeys(norms.MEASURES, share) for when, share in (("as they are", a), ("afresh", b))},
+        }
+        for a, b in ((0.2, 0.1), (0.4, 0.2))
+    ]
+    file = tmp_path / "norms.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    monkeypatch.setattr(norms, "LINES", file)
+    norms.show()
+    (row,) = capsys.readouterr().out.splitlines()[2:]
+    assert row == "| table2 | svhn@250 | x | 2 | 30.0 → 15.0 | 30.0 → 15.0 | 30.0 → 15.0 |"
