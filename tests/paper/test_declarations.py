@@ -116,8 +116,9 @@ def test_strategies_are_added_to_what_their_base_chose_in_their_map(name: str, w
 
 def families(table: Table, column: Column) -> list[Family]:
     """Those whose winners the table's cells may have, in the order in which they are asked."""
-    named = [FAMILIES[table.family]] if table.family else []
-    return named or [family for family in FAMILIES.values() if {column.data, str(column)} & {*family.takers}]
+    if named := table.families.get(str(column)):
+        return [FAMILIES[named]]
+    return [family for family in FAMILIES.values() if {column.data, str(column)} & {*family.takers}]
 
 
 def test_every_method_of_a_table_has_a_relative_that_was_tried() -> None:

@@ -54,8 +54,8 @@ class Table:
     paper: Numbers = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=lambda: {"evaluations": 10, "test_sample": 2000})
     """What all cells of the cpu protocol share: only the last evaluation is on all test samples."""
-    family: str | None = None
-    """Whose winners its cells have; if not given, those of the family that a column belongs to."""
+    families: Mapping[str, str] = field(default_factory=dict)
+    """Whose winners the cells of a column have, by the names of both, where it is not the family that takes it."""
     matrix: bool = False
     """Whether its variants are shown as columns."""
 
@@ -69,7 +69,7 @@ class Table:
     def cell(self, protocol: Protocol, column: Column, row: Row, seed: int) -> Cell:
         """One cell with its settings: in the cpu protocol its family's winner, the table's own, the row's."""
         if protocol == "cpu":
-            chosen = winner(column, row.method, self.family)
+            chosen = winner(column, row.method, self.families.get(str(column)))
             settings = {**chosen, **self.settings, "steps": self.steps, **row.settings}
         else:
             settings = {**row.settings, **row.at_size}
