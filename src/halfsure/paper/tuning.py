@@ -162,9 +162,9 @@ SVHN = Family(
     {"supervised": 1200, "fixmatch": 1200, "mixmatch": 1200},
     {
         "supervised": over(**SMALL, lr=RATES),
-        **dict.fromkeys(FIXMATCHES, over(**SMALL, lr=(2e-3, 4e-3), weight=(0.3, 1.0, 3.0))),
-        "mixmatch": over(**SMALL, lr=(2e-3, 4e-3), weight=(3.0, 10.0, 30.0)),
-        "mixmatch-ads": over(**SMALL, lr=(2e-3, 4e-3), weight=(0.3, 1.0, 3.0)),
+        **dict.fromkeys(FIXMATCHES, over(**SMALL, lr=(4e-3, 8e-3), weight=(0.3, 1.0, 3.0))),
+        "mixmatch": over(**SMALL, lr=(4e-3, 8e-3), weight=(3.0, 10.0, 30.0)),
+        "mixmatch-ads": over(**SMALL, lr=(4e-3, 8e-3), weight=(0.3, 1.0, 3.0)),
     },
 )
 FAMILIES = {"vat100": VAT100, "vat": VAT, "grey": GREY, "colour": COLOUR, "svhn": SVHN}
