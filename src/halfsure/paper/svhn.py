@@ -30,5 +30,5 @@ SVHN = Table(
     steps=6000,
     seeds=3,
     paper={name: {row: NUMBERS[name][row] for row in NUMBERS[name] if row in ROWS} for name in map(str, COLUMNS)},
-    families={str(column): "svhn" for column in COLUMNS},
+    families={"svhn@40": "svhn", "svhn@250": "svhn", "svhn@1000": "svhn1000"},
 )
