@@ -51,7 +51,7 @@ class Reproduce:
     """
 
     what: Annotated[Positional[str], arg(metavar="EXPERIMENT")]
-    """table1 to table4, robustness, parts, figure1, figure3 to figure6, tuning or all."""
+    """table1 to table4, svhn, robustness, parts, figure1, figure3 to figure6, tuning or all."""
     protocol: Literal["cpu", "paper"] = "cpu"
     """cpu asks the same questions on two cores, with small networks and few steps; paper needs GPUs and days."""
     column: Annotated[str | None, arg(metavar="DATA@LABELS")] = None

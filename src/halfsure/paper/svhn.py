@@ -7,7 +7,7 @@ labels alone. On validation samples a smaller network without norm layers was; h
 the steps. The paper's numbers are those of its two tables.
 
 cpu: SVHN with 40, 250 and 1,000 labels (where only a part of SVHN is there, that part), `conv7-16`, 6,000 steps of
-64 + 64 (of 40 + 64, as there are no more labels), three to five minutes a run on one core, 18 runs a column for three
+64 + 64 (of 40 + 64, as there are no more labels), one to four minutes a run on one core, 18 runs a column for three
 seeds. paper: the columns of Tables II and IV.
 """
 
