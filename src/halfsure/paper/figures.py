@@ -93,7 +93,7 @@ def figure3(results: Results) -> Figure:
 
 
 def figure4(results: Results) -> Figure | None:
-    """Distillation loss, mean dominant probability through both maps, and error of unlabeled samples, on MNIST."""
+    """Distillation loss, mean dominant probability through both maps, and error of unlabeled samples."""
     methods = ("vat", *STRATEGIES)
     both = {column: _runs(TABLE1, column, results) for column in TABLE1.columns["cpu"]}
     found = {column: runs for column, runs in both.items() if all(runs[method] for method in methods)}
@@ -150,7 +150,7 @@ def figure5(results: Results) -> Figure | None:
 
 
 def figure6(results: Results) -> Figure | None:
-    """All probabilities that VAT+ADS gives unlabeled samples, in ten bins, over a run; MNIST, and CIFAR-10 if there."""
+    """All probabilities that VAT+ADS gives unlabeled samples, in ten bins, over a run."""
     cases = [(table, column) for table in (TABLE1, TABLE3) for column in table.columns["cpu"]]
     found = {str(column): runs[0] for table, column in cases if (runs := _runs(table, column, results)["vat+ads"])}
     if not found:

@@ -79,6 +79,7 @@ def searched(space: Sequence[Mapping[str, Any]]) -> list[str]:
 
 RATES = (1e-3, 2e-3, 4e-3, 8e-3, 16e-3, 32e-3)
 STRATEGIES = ("vat+me", "vat+sh", "vat+pl", "vat+ns", "vat+ads")
+IN_SPARSEMAX = ("vat@sparsemax+me", "vat@sparsemax+pl", "vat@sparsemax+ns")
 WEIGHTS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Of a strategy: 20 labels of MNIST bear the six smallest, 100 want the six largest."""
 RAMP = {"ramp": (0.4,), "ramp_shape": ("exp",)}
@@ -128,7 +129,7 @@ VAT100 = Family(
         "supervised": over(lr=RATES),
         **dict.fromkeys(("vat", "vat@sparsemax"), over(**RAMP, epsilon=(1.4, 2.8, 5.6), weight=(0.3, 1.0))),
         **dict.fromkeys(
-            (*STRATEGIES, "vat@sparsemax+me", "vat@sparsemax+pl", "vat@sparsemax+ns"),
+            (*STRATEGIES, *IN_SPARSEMAX),
             over(**RAMP, epsilon=(2.8,), weight=(1.0,), distill_weight=WEIGHTS[2:]),
         ),
     },
@@ -171,7 +172,7 @@ CIFAR4000 = Family(
             over(**NORMED, **RAMP, lr=(4e-3,), epsilon=(0.35, 1.4, 5.6), weight=(0.3, 1.0)),
         ),
         **dict.fromkeys(
-            ("vat+ads", "vat@sparsemax+me", "vat@sparsemax+pl", "vat@sparsemax+ns"),
+            (*STRATEGIES, *IN_SPARSEMAX),
             over(**NORMED, **RAMP, lr=(4e-3,), epsilon=(0.35,), weight=(0.3,), distill_weight=WEIGHTS[1:7]),
         ),
         **dict.fromkeys(("fixmatch", "fixmatch-ads"), over(**NORMED, lr=(4e-3, 8e-3), weight=(0.3, 1.0, 3.0))),
