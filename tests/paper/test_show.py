@@ -257,7 +257,6 @@ def committed() -> Results:
 
 
 def test_columns_of_committed_runs_are_rows_of_figure_6() -> None:
-    """Also those that a table shares that is not tuned yet."""
     figure = FIGURES["figure6"](committed())
     assert figure is not None
     assert {axes.get_ylabel() for axes in figure.axes} >= {"mnist@20", "mnist@100", "cifar10@4000"}

@@ -4,8 +4,8 @@
     halfsure reproduce table3 --protocol paper --list
 
 The paper, CIFAR-10 with 4,000 labels, test error in %: VAT 14.72, in sparsemax 13.15, with +ME 13.59, +PL 14.26, +NS
-13.02, ADS 12.40. FixMatch 5.92, in sparsemax (with its own pseudo-labels) 5.75, with +NS 5.44, ADS 5.21. Labels alone are
-ours: does sparsemax need unlabeled samples to help?
+13.02, ADS 12.40. FixMatch 5.92, in sparsemax (with its own pseudo-labels) 5.75, with +NS 5.44, ADS 5.21. Labels alone
+are ours: does sparsemax need unlabeled samples to help?
 
 cpu, 3,000 steps of `conv7-16`, one to five minutes a run on one core, twelve runs a seed: MNIST with 100 labels,
 without norm layers; and the paper's column, with batch norm and in bfloat16. Some of the runs are Table I's. VAT,
