@@ -107,7 +107,7 @@ def test_every_method_gets_six_trials_a_seed_on_held_out_samples_and_other_seeds
         ("vat", {*tuning.STRATEGIES}),
         ("vat100", {*tuning.STRATEGIES}),
         ("colour", {"mixmatch+ns"}),
-        ("cifar4000", {"vat@sparsemax+me", "vat+ads"}),
+        ("cifar4000", {*tuning.STRATEGIES, *tuning.IN_SPARSEMAX}),
     ],
 )
 def test_strategies_are_added_to_what_their_base_chose_in_their_map(name: str, wanted: set[str]) -> None:

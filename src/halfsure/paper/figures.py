@@ -94,8 +94,8 @@ def figure3(results: Results) -> Figure:
 def figure4(results: Results) -> Figure | None:
     """Distillation loss, mean dominant probability through both maps, and error of unlabeled samples."""
     methods = ("vat", *STRATEGIES)
-    both = {column: _runs(TABLE1, column, results) for column in TABLE1.columns["cpu"]}
-    found = {column: runs for column, runs in both.items() if all(runs[method] for method in methods)}
+    tried = {column: _runs(TABLE1, column, results) for column in TABLE1.columns["cpu"]}
+    found = {column: runs for column, runs in tried.items() if all(runs[method] for method in methods)}
     if not found:
         return None
     figure = Figure(figsize=(12, 2.6 * len(found) + 0.2), layout="constrained")
