@@ -24,8 +24,8 @@ from typing import Any
 import torch
 
 from halfsure.data import hold_out, load
-from halfsure.engine import fit
 from halfsure.metrics import paired_difference
+from halfsure.runs.start import fit
 
 RESULTS = Path(__file__).parent.parent / "results" / "accuracy.jsonl"
 AGAIN = RESULTS.with_name("accuracy_again.jsonl")

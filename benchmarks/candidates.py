@@ -20,7 +20,7 @@ from torch import Tensor
 
 import halfsure
 from halfsure.data import Data
-from halfsure.engine.run import Run
+from halfsure.runs.run import Run
 
 LINES = looks.ROOT / "results" / "candidates.jsonl"
 SIZES = (1.5, 2.0, 2.5, 3.0, 4.0)

@@ -10,10 +10,10 @@ import torch
 
 import halfsure
 from halfsure.data import Data
-from halfsure.engine.run import Run
 from halfsure.paper.cells import Cell, Column, identity
 from halfsure.paper.experiments import TABLES
 from halfsure.paper.results import Line, Results
+from halfsure.runs.run import Run
 
 __all__ = ["by_row", "done", "main", "open_run", "run"]
 

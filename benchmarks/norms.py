@@ -19,8 +19,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.swa_utils import update_bn
 
 from halfsure.data import Data
-from halfsure.engine.run import Run
 from halfsure.metrics import score
+from halfsure.runs.run import Run
 
 LINES = looks.ROOT / "results" / "norms.jsonl"
 SAMPLES, BATCH = 5000, 100

@@ -23,12 +23,13 @@ from steps import threads
 
 from halfsure.data import Data, DataError, Part
 from halfsure.data.load import load_seeds
-from halfsure.engine import preset
-from halfsure.engine.entry import make_network
-from halfsure.engine.inputs import Preprocessing, make_views
-from halfsure.engine.ranks import Ranks
-from halfsure.engine.run import logits_of
-from halfsure.engine.training import Training
+from halfsure.runs.start import make_network
+from halfsure.training.inference import logits_of
+from halfsure.training.presets import preset
+from halfsure.training.ranks import Ranks
+from halfsure.training.state import Training
+from halfsure.views.kinds import make_views
+from halfsure.views.preprocessing import Preprocessing
 
 METHODS = ("fixmatch-ads", "fixmatch")
 SEEDS, LABELS, STEPS, EVERY = (0, 1, 2), 40, 1000, 20

@@ -37,11 +37,12 @@ from steps import threads
 from torch import Tensor, nn
 
 import halfsure
-from halfsure.algorithms import Batch, Draws, objective
-from halfsure.engine.ranks import Ranks
-from halfsure.engine.training import Training
+from halfsure.algorithms import objective
 from halfsure.metrics import pseudo_labels, score
 from halfsure.simplex import SPARSEMAX
+from halfsure.training.ranks import Ranks
+from halfsure.training.state import Training
+from halfsure.views.batch import Batch, Draws
 
 BATCHES, BATCH_ROUNDS, USUAL = (16, 64, 256, 1024), 5, 64
 LABELED = 64  # samples of a step

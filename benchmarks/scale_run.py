@@ -18,12 +18,13 @@ import torch
 from numpy.typing import NDArray
 
 from halfsure.data import Data, from_arrays, load
-from halfsure.engine import preset
-from halfsure.engine.entry import make_network, start
-from halfsure.engine.inputs import Preprocessing, make_views
-from halfsure.engine.ranks import Ranks, ranks_for
-from halfsure.engine.train import CollapseWarning
-from halfsure.engine.training import Training
+from halfsure.runs.start import make_network, start
+from halfsure.training.errors import CollapseWarning
+from halfsure.training.presets import preset
+from halfsure.training.ranks import Ranks, ranks_for
+from halfsure.training.state import Training
+from halfsure.views.kinds import make_views
+from halfsure.views.preprocessing import Preprocessing
 
 METHOD = "fixmatch-ads"
 SAMPLES, LABELS, CLASSES = 4096, 640, 10

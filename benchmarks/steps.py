@@ -30,11 +30,12 @@ from twin import Twin
 
 from halfsure.cli.process import MEMORY, WAITING
 from halfsure.data import Data, from_arrays
-from halfsure.engine import Config
-from halfsure.engine.entry import make_network
-from halfsure.engine.inputs import Preprocessing, make_views
-from halfsure.engine.ranks import Ranks
-from halfsure.engine.training import Training
+from halfsure.runs.start import make_network
+from halfsure.training.config import Config
+from halfsure.training.ranks import Ranks
+from halfsure.training.state import Training
+from halfsure.views.kinds import make_views
+from halfsure.views.preprocessing import Preprocessing
 
 IMAGES, LABELS, CLASSES = 4096, 640, 10
 SHARED: dict[str, Any] = {

@@ -22,11 +22,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import SGD
 
-from halfsure.algorithms import Draws
 from halfsure.data import Data, TwoStreams
-from halfsure.engine import Config
-from halfsure.engine.inputs import Preprocessing, make_views
-from halfsure.views import StrongImage, WeakImage, _draws
+from halfsure.training.config import Config
+from halfsure.views import StrongImage, WeakImage
+from halfsure.views import draws as _draws
+from halfsure.views.batch import Draws
+from halfsure.views.kinds import make_views
+from halfsure.views.preprocessing import Preprocessing
 
 __all__ = ["Drawn", "PlainWideResNet", "Samples", "Twin"]
 

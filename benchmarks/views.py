@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from rows import Row, header, show
 from sklearn.datasets import load_sample_images
 
-from halfsure.views import StrongImage, WeakImage, _draws
+from halfsure.views import StrongImage, WeakImage
+from halfsure.views import draws as _draws
 
 ROUNDS = 50
 QUICK_ROUNDS = 15

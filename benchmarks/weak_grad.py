@@ -20,8 +20,8 @@ from typing import Any
 import torch
 
 from halfsure.data import load
-from halfsure.engine import fit
 from halfsure.metrics import paired_difference
+from halfsure.runs.start import fit
 
 RESULTS = Path(__file__).parent.parent / "results" / "weak_grad.jsonl"
 METHODS = ("fixmatch", "fixmatch-ads")

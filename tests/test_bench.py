@@ -18,7 +18,7 @@ from torch import nn
 
 import halfsure
 from halfsure.data import load
-from halfsure.engine.ranks import Ranks
+from halfsure.training.ranks import Ranks
 
 MB = 2**20
 on_linux = pytest.mark.skipif(not scale.LINUX, reason="memory is read from Linux's /proc")

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from twin import Drawn, Samples, Twin
 
 from halfsure.data import Data
-from halfsure.engine import Config
-from halfsure.engine.training import Training
-from tests.engine import helpers
+from halfsure.training.config import Config
+from halfsure.training.state import Training
+from tests.training import helpers
 
 STEPS = 3
 TINY: dict[str, Any] = {"net": "wrn-10-1", "batch": 6, "unlabeled_batch": 8, "steps": 5, "shift": 2, "cutout": 4}

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from halfsure.algorithms import VAT, FixMatch, MixMatch, Supervised
-from halfsure.distill import ADS, MinEntropy, NegativeSampling, PseudoLabel, Sharpening, TopM
 from halfsure.methods import ALGORITHMS, STRATEGIES, catalogue, method, parse
+from halfsure.targets import ADS, MinEntropy, NegativeSampling, PseudoLabel, Sharpening, TopM
 
 # name: (algorithm, map, the strategy that makes targets, the added ones)
 PAPER = {

@@ -42,7 +42,7 @@ def test_importing_halfsure_adds_nothing_to_torch_but_halfsure() -> None:
 
 def test_heavier_parts_load_when_used() -> None:
     code = (
-        "import halfsure; print(halfsure.theory.largest_masked(1)); import halfsure.methods, halfsure.engine;"
+        "import halfsure; print(halfsure.theory.largest_masked(1)); import halfsure.methods, halfsure.runs;"
         "print(halfsure.method('vat+ads').name, halfsure.fit, halfsure.load); halfsure.nothing"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

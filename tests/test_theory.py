@@ -12,7 +12,8 @@ from scipy.special import expit
 
 import halfsure
 from halfsure import theory
-from halfsure.distill import Strategy
+from halfsure.targets import Strategy
+from halfsure.targets.sharpening import kl_divergence
 from halfsure.theory import Region
 
 S = np.concatenate([np.linspace(0.003, 0.997, 400), [0.5, 0.04, 0.05, 0.95, 0.96]])
@@ -163,7 +164,7 @@ def test_acts_is_where_the_loss_takes_hold(name: str) -> None:
     p = (halfsure.sparsemax(p.log()) if name == "ads" else p).requires_grad_()
     strategy: Strategy = {
         "me": halfsure.MinEntropy(map=identity),
-        "sh": halfsure.Sharpening(map=identity, distance=halfsure.distill.kl_divergence),
+        "sh": halfsure.Sharpening(map=identity, distance=kl_divergence),
         "pl": halfsure.PseudoLabel(map=identity),
         "ns": halfsure.NegativeSampling(map=identity),
         "ads": halfsure.ADS(map=identity),

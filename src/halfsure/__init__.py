@@ -5,7 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from halfsure import theory
-    from halfsure.distill import (
+    from halfsure.estimator import SSLClassifier
+    from halfsure.methods import method
+    from halfsure.runs import Run, fit, load
+    from halfsure.simplex import Map, entmax, softmax, sparsemax, sparsemax_loss
+    from halfsure.targets import (
         ADS,
         MinEntropy,
         NegativeSampling,
@@ -16,10 +20,6 @@ if TYPE_CHECKING:
         ads_loss,
         sharpen,
     )
-    from halfsure.engine import Run, fit, load
-    from halfsure.estimator import SSLClassifier
-    from halfsure.methods import method
-    from halfsure.simplex import Map, entmax, softmax, sparsemax, sparsemax_loss
 
 __version__ = "0.1.0"
 
@@ -48,15 +48,15 @@ __all__ = [
 
 # Everything is loaded when it is first used, for all of it needs torch: module → the names that are in it.
 PLACES = {
-    "distill": (
+    "targets": (
         *("ADS", "MinEntropy", "NegativeSampling", "PseudoLabel", "Sharpening", "Target", "TopM"),
         *("ads_loss", "sharpen"),
     ),
     "simplex": ("Map", "entmax", "softmax", "sparsemax", "sparsemax_loss"),
-    "engine": ("Run", "fit", "load"),
+    "runs": ("Run", "fit", "load"),
     "estimator": ("SSLClassifier",),
     "methods": ("method",),
-    **dict.fromkeys(("algorithms", "data", "kernels", "metrics", "nets", "theory", "trust", "views"), ()),
+    **dict.fromkeys(("algorithms", "data", "kernels", "metrics", "nets", "theory", "training", "trust", "views"), ()),
 }
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from halfsure.algorithms import VAT, Algorithm, FixMatch, MixMatch, Supervised
-from halfsure.distill import ADS, MinEntropy, NegativeSampling, PseudoLabel, Sharpening, Strategy, TopM
 from halfsure.simplex import SOFTMAX, SPARSEMAX, Map, get_map
+from halfsure.targets import ADS, MinEntropy, NegativeSampling, PseudoLabel, Sharpening, Strategy, TopM
 
 __all__ = ["ALGORITHMS", "STRATEGIES", "Method", "catalogue", "method", "parse"]
 

@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from halfsure._checks import check_count, check_logits, check_number, check_real
-from halfsure.distill import Target
 from halfsure.simplex import SOFTMAX, SPARSEMAX, Map, fenchel_young
+from halfsure.targets import Target
 
 __all__ = ["dead_classes", "last_median", "paired_difference", "pseudo_labels", "score"]
 

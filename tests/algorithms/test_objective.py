@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from halfsure.algorithms import VAT, Losses, Supervised, objective, ramp
-from halfsure.distill import MinEntropy
+from halfsure.targets import MinEntropy
 
 FINITE = st.floats(-100, 100)
 TERMS = st.lists(FINITE, max_size=5)

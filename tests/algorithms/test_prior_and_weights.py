@@ -11,9 +11,9 @@ from torch.nn import functional as F
 
 from halfsure.algorithms import FixMatch, Supervised
 from halfsure.algorithms.prior import Prior
-from halfsure.distill import ADS, PseudoLabel
 from halfsure.methods import method
 from halfsure.simplex import get_map
+from halfsure.targets import ADS, PseudoLabel
 from tests import reference
 from tests.algorithms.test_steps import assert_equals_twin, batch_for, numbers_of
 from tests.algorithms.twins import CLASSES, NUMBERS, RunningPrior, Twin, make_batch, make_module, rows

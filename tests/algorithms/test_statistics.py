@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from halfsure import sharpen, sparsemax, sparsemax_loss
-from halfsure.algorithms import VAT, Batch
+from halfsure.algorithms import VAT
 from halfsure.methods import method
+from halfsure.views.batch import Batch
 from tests.algorithms.twins import CLASSES, NUMBERS, Twin, make_batch, make_module, read_net
 
 MOMENTUM = 0.3

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from halfsure.algorithms import Algorithm, Batch, Losses
+from halfsure.algorithms import Algorithm, Losses
 from halfsure.methods import catalogue, method, parse
+from halfsure.views.batch import Batch
 from tests.algorithms.twins import ALPHAS, NUMBERS, Terms, Twin, make_batch, make_module, mean, read_net, slope
 
 WEIGHTS = (0.7, 0.3)

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from halfsure.algorithms import VAT, Batch, Draws
+from halfsure.algorithms import VAT
 from halfsure.algorithms.vat import unit
+from halfsure.views.batch import Batch, Draws
 from tests.algorithms.twins import Twin, make_batch, make_module, read_net, rows
 
 INPUTS, CLASSES = 6, 4

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from halfsure.algorithms import Batch, Draws
+from halfsure.views.batch import Batch, Draws
 from tests import reference
 
 Row = list[float]

@@ -17,12 +17,15 @@ from halfsure.data import Data, DataError, arrays, load
 from halfsure.data.arrays import encode_labels, from_arrays
 from halfsure.data.random import permute
 from halfsure.data.streams import REMEMBERED, Stream
-from halfsure.engine.evaluate import SALT, Evaluator, others
-from halfsure.engine.inputs import Feed, Preprocessing, make_views
-from halfsure.engine.ranks import Ranks
-from halfsure.engine.record import fingerprint
-from halfsure.engine.run import logits_of
-from tests.engine import helpers
+from halfsure.runs.writer import fingerprint
+from halfsure.training.evaluation import SALT, Evaluator, others
+from halfsure.training.inference import logits_of
+from halfsure.training.ranks import Ranks
+from halfsure.training.state import make_feed
+from halfsure.views.feed import Feed
+from halfsure.views.kinds import make_views
+from halfsure.views.preprocessing import Preprocessing
+from tests.training import helpers
 
 KINDS = [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64]
 ROWS = 400_000
@@ -163,4 +166,4 @@ def evaluator(data: Data, config: Any) -> Evaluator:
 def feed(data: Data) -> Feed:
     config = helpers.tiny()
     views = make_views(data, Preprocessing.of(data, config.normalise), config)
-    return Feed(data, views, ("weak", "strong"), config, ranks=Ranks(), device=torch.device("cpu"))
+    return make_feed(data, views, ("weak", "strong"), config, ranks=Ranks(), device=torch.device("cpu"))

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from halfsure.data import DataError
-from halfsure.data.folder import read_folder
+from halfsure.data.image_folder import read_folder
 from halfsure.data.images import decode
 from halfsure.data.new import read
 from halfsure.data.official import read as read_official
@@ -181,7 +181,7 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 # Tables
 
 pd = pytest.importorskip("pandas", reason="tables need the extra halfsure[tables]")
-from halfsure.data.table import MOST_CATEGORIES, read_frame  # noqa: E402 - after the check for pandas
+from halfsure.data.tables import MOST_CATEGORIES, read_frame  # noqa: E402 - after the check for pandas
 
 
 def people() -> Any:

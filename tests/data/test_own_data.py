@@ -15,12 +15,12 @@ from PIL import Image
 from halfsure.data import images as images_module
 from halfsure.data.arrays import from_arrays, from_torch_dataset, read_npz
 from halfsure.data.dataset import Data, DataError
-from halfsure.data.folder import read_folder
+from halfsure.data.image_folder import read_folder
 from halfsure.data.images import decode
 from halfsure.data.text import fit_text
 
 pd = pytest.importorskip("pandas", reason="tables need the extra halfsure[tables]")
-from halfsure.data.table import TableEncoding, read_frame, read_table  # noqa: E402 - after the check for pandas
+from halfsure.data.tables import TableEncoding, read_frame, read_table  # noqa: E402 - after the check for pandas
 
 RNG = np.random.default_rng(0)
 

@@ -14,10 +14,10 @@ import torch
 import halfsure
 from halfsure import SSLClassifier
 from halfsure.data import Data
-from halfsure.engine import Config
-from halfsure.engine.folds import Fold, deal
 from halfsure.estimator import FallbackWarning, Report
+from halfsure.training.config import Config
 from halfsure.trust import abstain_threshold, paired_interval, wilson
+from halfsure.verdict.folds import Fold, deal
 from tests.estimator.samples import COUNT, TRUTH, Y, clouds, quick
 
 ROWS = clouds(apart=2)

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 import halfsure
 from halfsure.data.text import fit_text
-from halfsure.engine import CollapseWarning
-from halfsure.estimator.encoders import SparseEncoder
+from halfsure.estimator.features import SparseEncoder
+from halfsure.training.errors import CollapseWarning
 from tests.estimator.samples import COUNT, TRUTH, Y, clouds, pictures, quick, texts
 
 pd = pytest.importorskip("pandas", reason="tables need the extra halfsure[tables]")
@@ -133,7 +133,7 @@ def test_a_run_folder_of_texts_knows_how_to_read_a_table(tmp_path: Path) -> None
     model = quick(steps=3, out=tmp_path / "run").fit(texts(), Y)
     run = halfsure.load(tmp_path / "run")
     assert run.encoding is not None
-    from halfsure.data.table import TableEncoding  # noqa: PLC0415 - after the check for pandas
+    from halfsure.data.tables import TableEncoding  # noqa: PLC0415 - after the check for pandas
 
     encoding = TableEncoding.from_json({name: run.encoding[name] for name in ("label", "columns")})
     rows = encoding.rows(pd.DataFrame({"text": texts()}))

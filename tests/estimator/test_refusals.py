@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 
 from halfsure import SSLClassifier
-from halfsure.engine import RunError
+from halfsure.training.errors import RunError
 from tests.estimator.samples import COUNT, TRUTH, Y, clouds, pictures, quick, texts
 
 pd = pytest.importorskip("pandas", reason="tables need the extra halfsure[tables]")

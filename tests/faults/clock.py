@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from unittest import mock
 
-from halfsure.engine import record
-from halfsure.engine.config import Config
+from halfsure.runs import writer as record
+from halfsure.training.config import Config
 from tests.faults.lives import Watch, live
 from tests.faults.scene import EVALUATIONS, STEPS, Scene, attempt, check_end, each
 

@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from halfsure.engine.folder import Folder, read_state
+from halfsure.runs.checkpoint import read_state
+from halfsure.runs.folder import Folder
 from tests.faults.lives import live
 from tests.faults.scene import Scene, attempt, check_end, contents, each, refused
 

@@ -15,7 +15,8 @@ import numpy as np
 from PIL import Image
 
 from halfsure.data import images
-from halfsure.engine.folder import Folder, read_state
+from halfsure.runs.checkpoint import read_state
+from halfsure.runs.folder import Folder
 from tests.faults import differences
 from tests.faults.lives import Life, MissedError, begin, live
 from tests.faults.scene import Scene, each, weights

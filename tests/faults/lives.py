@@ -24,10 +24,10 @@ import torch._dynamo  # optimizers import it, and the views numba: both before a
 
 import halfsure.views._kernel
 from halfsure.cli import main
-from halfsure.engine import record
-from halfsure.engine.evaluate import Evaluator
-from halfsure.engine.folder import Folder
-from halfsure.engine.training import Training
+from halfsure.runs import writer as record
+from halfsure.runs.folder import Folder
+from halfsure.training.evaluation import Evaluator
+from halfsure.training.state import Training
 
 __all__ = ["MOMENTS", "End", "Life", "MissedError", "Watch", "begin", "live", "other_threads", "prepare"]
 

@@ -19,8 +19,8 @@ from unittest import mock
 from torch import distributed
 
 from halfsure.cli import main
-from halfsure.engine.folder import Folder
-from halfsure.engine.training import Training
+from halfsure.runs.folder import Folder
+from halfsure.training.state import Training
 from tests.faults.lives import End, begin
 from tests.faults.oddities import failing
 from tests.faults.scene import STEPS, Scene, attempt, check_end, check_folder, each

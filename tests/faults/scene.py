@@ -15,10 +15,11 @@ import torch
 import halfsure
 from halfsure.cli import main
 from halfsure.data import Split
-from halfsure.engine.folder import Folder, read_state
-from tests.engine.rank_driver import write_npz
+from halfsure.runs.checkpoint import read_state
+from halfsure.runs.folder import Folder
 from tests.faults import differences
 from tests.faults.lives import MissedError, Watch, begin, live, other_threads, prepare
+from tests.training.rank_driver import write_npz
 
 __all__ = [
     "INTERVAL",

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from halfsure.engine import start
-from halfsure.engine.folder import Folder, read_state
-from tests.engine.helpers import rows, tiny
+from halfsure.runs.checkpoint import read_state
+from halfsure.runs.folder import Folder
+from halfsure.runs.start import start
 from tests.faults.kinds import KINDS
 from tests.faults.lives import End
 from tests.faults.scene import STEPS, check_end, check_folder
+from tests.training.helpers import rows, tiny
 
 HERE = Path(__file__).parents[2]
 ROW = re.compile(r"(\S.*?) +(\d+) +(\d+) +(\d+)(?: +\d+)?")

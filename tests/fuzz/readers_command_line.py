@@ -12,10 +12,12 @@ from hypothesis.strategies import SearchStrategy
 from halfsure.cli import COMMANDS, _known, _parse
 from halfsure.cli.terminal import screen
 from halfsure.data import Data, DataError
-from halfsure.engine import Config, DataConfig, RunError
-from tests.engine.helpers import images, rows
+from halfsure.data.opening import DataConfig
+from halfsure.training.config import Config
+from halfsure.training.errors import RunError
 from tests.fuzz.strategies import texts
 from tests.fuzz.target import Target
+from tests.training.helpers import images, rows
 
 __all__ = ["TARGETS"]
 

@@ -17,26 +17,30 @@ from hypothesis.strategies import SearchStrategy
 
 from halfsure.data import DataError
 from halfsure.data.new import read
-from halfsure.engine import Folder, RunError, entry, load
-from halfsure.engine.assess import load_evidence, outcome
-from halfsure.engine.classes import class_settings
-from halfsure.engine.comparison import FILE, Plan
-from halfsure.engine.config import Config, DataConfig, parse_time
-from halfsure.engine.entry import make_network, recorded
-from halfsure.engine.folder import TRAILER
-from halfsure.engine.inputs import Preprocessing, make_views
-from halfsure.engine.ranks import Ranks
-from halfsure.engine.training import Training
+from halfsure.data.opening import DataConfig
 from halfsure.methods import method, parse
 from halfsure.nets import build
 from halfsure.report.markup import text
 from halfsure.report.page import page
 from halfsure.report.study import read as study
-from tests.engine.helpers import rows, tiny
-from tests.engine.test_stored import about, changed, places, with_about
+from halfsure.runs.checkpoint import TRAILER
+from halfsure.runs.folder import Folder
+from halfsure.runs.run import load
+from halfsure.runs.start import make_network, recorded, start
+from halfsure.studies.comparison import FILE, Plan
+from halfsure.training.class_shares import class_settings
+from halfsure.training.config import Config, parse_time
+from halfsure.training.errors import RunError
+from halfsure.training.ranks import Ranks
+from halfsure.training.state import Training
+from halfsure.verdict.check import load_evidence, outcome
+from halfsure.views.kinds import make_views
+from halfsure.views.preprocessing import Preprocessing
 from tests.fuzz.strategies import json_values, mutated, texts
 from tests.fuzz.target import Target
 from tests.report.helpers import comparison, made_up_run
+from tests.runs.test_model_file import about, changed, places, with_about
+from tests.training.helpers import rows, tiny
 
 __all__ = ["TARGETS"]
 
@@ -50,7 +54,7 @@ def run_files() -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "run"
         for name in ("", "folds/1-of-2", "folds/2-of-2"):
-            entry.start(rows(), SETTINGS, out=folder / name, source="digits", data_config=DataConfig(labels=12))
+            start(rows(), SETTINGS, out=folder / name, source="digits", data_config=DataConfig(labels=12))
         held = {"scores": [[0.5, 1.0], [2.0]], "labels": [[0, 1], [2]], "weights": None}
         evidence = {"temperature": 1.5, "conformal": held, "confidence": [0.5, 0.9, 1.0], "right": [True, False, True]}
         short = {"folds": 2, "labels": 3, "accuracy": 0.6, "interval": [0.2, 0.9]}
@@ -142,7 +146,7 @@ def read_checkpoint(content: bytes, box: Path) -> None:
 def read_config(content: bytes, box: Path) -> None:
     """What `resume` and `report` make of it before they open any data."""
     lay(box, {}, config_json=content, metrics_jsonl=run_files()["metrics.jsonl"])
-    with patch("halfsure.engine.entry.open_again", return_value=rows()):
+    with patch("halfsure.runs.start.open_again", return_value=rows()):
         recorded(box)
 
 

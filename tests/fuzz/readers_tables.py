@@ -11,9 +11,9 @@ from hypothesis.strategies import SearchStrategy
 from PIL import Image
 
 from halfsure.data import DataError, load
-from halfsure.data.folder import listed
+from halfsure.data.image_folder import listed
 from halfsure.data.new import read
-from halfsure.data.table import read_frame
+from halfsure.data.tables import read_frame
 from tests.fuzz.strategies import json_values, mutated, texts
 from tests.fuzz.target import Target
 

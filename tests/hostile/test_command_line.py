@@ -16,8 +16,9 @@ from halfsure._shown import harmless
 from halfsure.cli import main
 from halfsure.cli.terminal import print_json, screen
 from halfsure.data import Data, from_arrays
-from halfsure.engine import load, start
-from tests.engine.helpers import tiny
+from halfsure.runs.run import load
+from halfsure.runs.start import start
+from tests.training.helpers import tiny
 
 HOSTILE = ("\x1b]0;owned\x07", "[bold]b[/bold]", "\u202etxt.exe", "\x9b2J:cat:")
 ACTS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

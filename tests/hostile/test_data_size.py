@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from halfsure.data import DataError, frames, load
-from halfsure.data import table as tables
+from halfsure.data import DataError, frames, load, tables
 from tests.hostile import bombs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is set as Linux does")

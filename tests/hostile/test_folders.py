@@ -11,16 +11,21 @@ from typing import Any
 import pytest
 import torch
 
+from halfsure import _disk as reading
 from halfsure import report
 from halfsure.cli import main
 from halfsure.data import DataError
-from halfsure.engine import Config, DataConfig, Folder, RunError, load, reading, start
-from halfsure.engine.assess import FILE, assess, load_evidence, outcome
-from halfsure.engine.comparison import Plan
-from halfsure.engine.entry import recorded
+from halfsure.data.opening import DataConfig
 from halfsure.report import study
-from tests.engine.helpers import rows, tiny
+from halfsure.runs.folder import Folder
+from halfsure.runs.run import load
+from halfsure.runs.start import recorded, start
+from halfsure.studies.comparison import Plan
+from halfsure.training.config import Config
+from halfsure.training.errors import RunError
+from halfsure.verdict.check import FILE, assess, load_evidence, outcome
 from tests.hostile.children import GIB, in_child
+from tests.training.helpers import rows, tiny
 
 SMALL = tiny(steps=4, evaluations=2)
 VICTIM = b"what a person wrote\n"

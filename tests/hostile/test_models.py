@@ -16,11 +16,13 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save
 
-from halfsure.engine import Folder, RunError, load, start
-from halfsure.engine.checkpoint import unpack
-from halfsure.engine.folder import TRAILER
-from tests.engine.helpers import rows, tiny
+from halfsure.runs.checkpoint import TRAILER, unpack
+from halfsure.runs.folder import Folder
+from halfsure.runs.run import load
+from halfsure.runs.start import start
+from halfsure.training.errors import RunError
 from tests.hostile.children import GIB, in_child
+from tests.training.helpers import rows, tiny
 
 MEGABYTE = 2**20
 

@@ -12,15 +12,15 @@ import pytest
 import torch
 
 from halfsure.cli import main
-from halfsure.engine.entry import make_network
 from halfsure.paper import tuning
 from halfsure.paper.cells import Column
 from halfsure.paper.experiments import TABLES
 from halfsure.paper.grid import run_cell
 from halfsure.paper.results import Results
 from halfsure.paper.table import Table
-from tests.engine.helpers import images
+from halfsure.runs.start import make_network
 from tests.paper.small import DIGITS, FEW_STEPS, SMALL
+from tests.training.helpers import images
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from halfsure.data import DataError
-from halfsure.engine.baselines import baseline_errors
-from halfsure.engine.many import Outcome
+from halfsure.learners.classic import baseline_errors
 from halfsure.paper.cells import Cell, identity
 from halfsure.paper.controls import CONTROLS, control, run_controls
 from halfsure.paper.grid import run_cell, run_cells
 from halfsure.paper.results import Results
+from halfsure.runs.parallel import Outcome
 from tests.paper.small import DIGITS, cell
 
 

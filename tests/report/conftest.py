@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from halfsure import report
-from halfsure.engine import CollapseWarning, DataConfig, open_data, preset, start
+from halfsure.data.opening import DataConfig, open_data
+from halfsure.runs.start import start
+from halfsure.training.errors import CollapseWarning
+from halfsure.training.presets import preset
 
 METHODS, SEEDS = ["supervised", "fixmatch-ads"], [0, 1]
 BASELINES = {"1-NN": {"0": 0.25, "1": 0.2}}

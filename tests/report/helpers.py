@@ -12,10 +12,11 @@ from torch import Tensor
 
 from halfsure import ADS
 from halfsure.data import Split
-from halfsure.engine import Config, Folder
 from halfsure.methods import parse
 from halfsure.metrics import pseudo_labels, score
+from halfsure.runs.folder import Folder
 from halfsure.simplex import Map
+from halfsure.training.config import Config
 
 VOID = {"meta", "img", "input", "br"}
 DIGITS = tuple("0123456789")

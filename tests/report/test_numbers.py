@@ -15,16 +15,16 @@ from scipy import stats
 from halfsure import report
 from halfsure.metrics import score
 from halfsure.report.calibration import pooled
-from halfsure.report.curves import curve, thin
-from halfsure.report.figures import at
 from halfsure.report.histogram import shares
-from halfsure.report.record import Record, number
+from halfsure.report.lines import curve, thin
+from halfsure.report.panels import at
+from halfsure.report.reading import Record, number
 from halfsure.report.study import Group, read
 from halfsure.report.summary import summary
 from halfsure.simplex import SPARSEMAX
-from tests.engine.helpers import lines
 from tests.report.conftest import BASELINES, METHODS, SEEDS
 from tests.report.helpers import comparison, logits_and_labels, made_up_run, read_page
+from tests.training.helpers import lines
 
 
 def last(folder: Path, method: str, *keys: str) -> np.ndarray[Any, Any]:

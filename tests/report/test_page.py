@@ -14,11 +14,11 @@ import numpy as np
 
 from halfsure import report
 from halfsure.data import from_arrays
-from halfsure.engine import start
 from halfsure.report.markup import as_json, listed, percent, signed
 from halfsure.report.plots import look
-from tests.engine.helpers import tiny
+from halfsure.runs.start import start
 from tests.report.helpers import comparison, made_up_run, read_page
+from tests.training.helpers import tiny
 
 HOSTILE = (
     "<script>alert(1)</script>",

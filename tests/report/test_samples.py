@@ -14,11 +14,12 @@ from PIL import Image
 import halfsure
 from halfsure import report
 from halfsure.data import Data, DataError
-from halfsure.engine import DataConfig, open_data, start
+from halfsure.data.opening import DataConfig, open_data
 from halfsure.report.pictures import picture
 from halfsure.report.samples import choose_ambiguous, choose_mistakes
-from tests.engine.helpers import images, known, rows, tiny
+from halfsure.runs.start import start
 from tests.report.helpers import made_up_run, read_page
+from tests.training.helpers import images, known, rows, tiny
 
 
 def digits(seed: int = 0) -> Data:

@@ -10,10 +10,13 @@ import pytest
 from halfsure import report
 from halfsure.cli import _parse
 from halfsure.cli.train import Train
-from halfsure.engine import Config, DataConfig, RunError, open_data, preset
-from halfsure.report.record import read_record
-from halfsure.report.settings import by_preset, command
+from halfsure.data.opening import DataConfig, open_data
+from halfsure.report.reading import read_record
+from halfsure.report.setup import by_preset, command
 from halfsure.report.study import read
+from halfsure.training.config import Config
+from halfsure.training.errors import RunError
+from halfsure.training.presets import preset
 from tests.report.helpers import comparison, made_up_run, read_page
 
 

@@ -18,8 +18,12 @@ import torch
 
 from halfsure import SSLClassifier
 from halfsure.data import Data
-from halfsure.engine import Config, Folder, Run, StoppedError, start
-from tests.engine.helpers import images, rows, tiny
+from halfsure.runs.folder import Folder
+from halfsure.runs.run import Run
+from halfsure.runs.start import start
+from halfsure.training.config import Config
+from halfsure.training.errors import StoppedError
+from tests.training.helpers import images, rows, tiny
 
 __all__ = ["FAMILIES", "digest", "main", "outcome"]
 

@@ -20,9 +20,10 @@ from typing import Any
 
 import torch
 
-from halfsure.engine import load, start
-from tests.engine.helpers import images, rows, tiny
+from halfsure.runs.run import load
+from halfsure.runs.start import start
 from tests.stress.footprint import Footprint, Footprints
+from tests.training.helpers import images, rows, tiny
 
 ROOT = Path(__file__).parents[2]
 STEPS = 20_000

@@ -13,10 +13,11 @@ import torch
 from rich.console import Console
 
 from halfsure.cli import main
-from halfsure.engine import RunError, start
-from halfsure.engine.strict import PROMISE, WORKSPACE, require_workspace
-from tests.engine.helpers import images, rows, tiny
+from halfsure.runs.start import start
+from halfsure.training.determinism import PROMISE, WORKSPACE, require_workspace
+from halfsure.training.errors import RunError
 from tests.stress import child
+from tests.training.helpers import images, rows, tiny
 
 ROOT = Path(__file__).parents[2]
 

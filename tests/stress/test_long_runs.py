@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from halfsure import SSLClassifier
-from halfsure.engine import Folder, StoppedError, load, start
-from halfsure.engine.config import Config
-from halfsure.engine.evaluate import Evaluator
 from halfsure.report import write
-from tests.engine.helpers import rows, tiny
+from halfsure.runs.folder import Folder
+from halfsure.runs.run import load
+from halfsure.runs.start import start
+from halfsure.training.config import Config
+from halfsure.training.errors import StoppedError
+from halfsure.training.evaluation import Evaluator
 from tests.stress.footprint import Footprint, Footprints
+from tests.training.helpers import rows, tiny
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,7 +75,7 @@ def test_a_classifier_that_is_fitted_again_holds_one_model() -> None:
 READER = """
 import sys
 from pathlib import Path
-from halfsure.engine import Folder
+from halfsure.runs import Folder
 
 folder, seen, reads = Folder(sys.argv[1]), 0, 0
 print("ready", flush=True)

@@ -17,10 +17,13 @@ from torch import Tensor, nn
 from halfsure import SSLClassifier
 from halfsure.cli import main
 from halfsure.data import Data, DataError, from_arrays
-from halfsure.engine import BrokenError, CollapseWarning, Folder, Run, RunError, load, start
-from halfsure.engine.classes import listed
-from halfsure.engine.folder import read_state
-from tests.engine.helpers import CLASSES, lines, rows, tiny
+from halfsure.runs.checkpoint import read_state
+from halfsure.runs.folder import Folder
+from halfsure.runs.run import Run, load
+from halfsure.runs.start import start
+from halfsure.training.class_shares import listed
+from halfsure.training.errors import BrokenError, CollapseWarning, RunError
+from tests.training.helpers import CLASSES, lines, rows, tiny
 
 METHODS = (
     *("supervised", "supervised+ads", "vat", "vat+me", "vat+ns", "vat+ads", "vat@entmax1.5+pl"),

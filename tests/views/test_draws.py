@@ -8,8 +8,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from halfsure.views import _draws, _kernel
-from halfsure.views._draws import STRONG, WEAK, base_key, bits, image_plan, sides
+from halfsure.views import _kernel
+from halfsure.views import draws as _draws
+from halfsure.views.draws import STRONG, WEAK, base_key, bits, image_plan, sides
 
 COUNT = 100_000
 SIDES = sides(32, 24, flip=True, shift=4, ops=2)

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from halfsure.views import Plain, StrongImage, WeakImage, _draws, _torch
+from halfsure.views import Plain, StrongImage, WeakImage, _torch
+from halfsure.views import draws as _draws
 from halfsure.views.image import normaliser
 from tests.views import samples, twin
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from halfsure.views import StrongImage, _draws, _kernel
+from halfsure.views import StrongImage, _kernel
+from halfsure.views import draws as _draws
 from halfsure.views._ops import NAMES, affine_table
 from halfsure.views.image import render
 from tests.views import samples, twin

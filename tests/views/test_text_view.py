@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from halfsure.data import Data, Part
 from halfsure.data.dataset import Text
 from halfsure.data.text import TextEncoding, Words, fit_text
-from halfsure.engine import Config, start
-from halfsure.engine.inputs import Preprocessing, make_views
+from halfsure.runs.start import start
+from halfsure.training.config import Config
 from halfsure.views import TextView
-from tests.engine.helpers import tiny
+from halfsure.views.kinds import make_views
+from halfsure.views.preprocessing import Preprocessing
+from tests.training.helpers import tiny
 
 RNG = np.random.default_rng(0)
 TEXTS = [" ".join(f"w{word}" for word in RNG.integers(0, 40, length)) for length in [0, 1, 2, 3, *[12] * 60, 300]]

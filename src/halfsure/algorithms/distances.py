@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from halfsure.distill import kl
 from halfsure.simplex import Map, map_loss
+from halfsure.targets import kl
 
 __all__ = ["DISTANCES", "distance"]
 

@@ -6,10 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from halfsure.algorithms.base import Batch, Losses, TargetedAlgorithm, acts, forward
+from halfsure.algorithms.algorithm import Losses, TargetedAlgorithm, acts, forward
 from halfsure.algorithms.distances import distance as find_distance
-from halfsure.distill import PseudoLabel, Strategy
 from halfsure.nets.layers import frozen_statistics
+from halfsure.targets import PseudoLabel, Strategy
+from halfsure.views.batch import Batch
 
 __all__ = ["FixMatch"]
 

@@ -8,11 +8,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from halfsure._checks import check_count, check_number
-from halfsure.algorithms.base import Batch, Losses, TargetedAlgorithm, ViewName, acts
+from halfsure.algorithms.algorithm import Losses, TargetedAlgorithm, acts
 from halfsure.algorithms.distances import distance as find_distance
-from halfsure.distill import PseudoLabel, Sharpening, Strategy
 from halfsure.nets.layers import frozen_statistics
 from halfsure.simplex import SOFTMAX, widen
+from halfsure.targets import PseudoLabel, Sharpening, Strategy
+from halfsure.views.batch import Batch, ViewName
 
 __all__ = ["MixMatch"]
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from halfsure.algorithms.base import Algorithm, Losses
+from halfsure.algorithms.algorithm import Algorithm, Losses
 
 __all__ = ["Objective", "objective", "ramp"]
 

@@ -5,9 +5,10 @@ from typing import Any
 
 from torch import nn
 
-from halfsure.algorithms.base import Algorithm, Batch, Losses, forward
-from halfsure.distill import Strategy
+from halfsure.algorithms.algorithm import Algorithm, Losses, forward
 from halfsure.simplex import SOFTMAX, Map
+from halfsure.targets import Strategy
+from halfsure.views.batch import Batch
 
 __all__ = ["Supervised"]
 

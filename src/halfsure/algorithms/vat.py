@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from halfsure._checks import check_count, check_number
-from halfsure.algorithms.base import Algorithm, Batch, Losses, Replay, constant_weights
+from halfsure.algorithms.algorithm import Algorithm, Losses, Replay, constant_weights
 from halfsure.algorithms.distances import distance as find_distance
-from halfsure.distill import Strategy
 from halfsure.nets.layers import frozen_statistics
 from halfsure.simplex import SOFTMAX, Map, fenchel_young, widen
+from halfsure.targets import Strategy
+from halfsure.views.batch import Batch
 
 __all__ = ["VAT"]
 

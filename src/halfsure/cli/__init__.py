@@ -125,8 +125,8 @@ def _carry_out(arguments: list[str], console: Console, errors: Console, stop_if_
     """Read a command and run it; what it refuses becomes a sentence and an exit code."""
     # The overview and the version need none of this, and do not wait for torch.
     from halfsure.data import DataError  # noqa: PLC0415
-    from halfsure.engine import BrokenError, RunError, StoppedError  # noqa: PLC0415
-    from halfsure.engine.ranks import ToldError  # noqa: PLC0415
+    from halfsure.training.errors import BrokenError, RunError, StoppedError  # noqa: PLC0415
+    from halfsure.training.ranks import ToldError  # noqa: PLC0415
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
         errors.print(f"warning: {message}", style="yellow", soft_wrap=True, markup=False)

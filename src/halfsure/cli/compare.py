@@ -14,13 +14,15 @@ from tyro.conf import Fixed, Positional, Suppress, arg
 from halfsure.cli.terminal import print_json, screen
 from halfsure.cli.using import grid
 from halfsure.data import Data, DataError
-from halfsure.engine import Config, DataConfig, preset
-from halfsure.engine.baselines import SETTINGS
-from halfsure.engine.classes import class_settings, listed
-from halfsure.engine.comparison import FILE, PARTS, Plan, scored_part, summary
-from halfsure.engine.entry import lasting, make_network, open_seeds, refuse_foreign
-from halfsure.engine.many import run_many
+from halfsure.data.opening import DataConfig, lasting, open_seeds
+from halfsure.learners.classic import SETTINGS
 from halfsure.methods import parse
+from halfsure.runs.parallel import run_many
+from halfsure.runs.start import make_network, refuse_foreign
+from halfsure.studies.comparison import FILE, PARTS, Plan, scored_part, summary
+from halfsure.training.class_shares import class_settings, listed
+from halfsure.training.config import Config
+from halfsure.training.presets import preset
 
 __all__ = ["Compare", "carry_out", "show"]
 

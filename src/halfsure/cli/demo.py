@@ -8,9 +8,9 @@ from rich.console import Console
 from tyro.conf import arg
 
 from halfsure.cli.compare import carry_out
-from halfsure.engine import DataConfig, preset
-from halfsure.engine.comparison import Plan
-from halfsure.engine.entry import open_seeds
+from halfsure.data.opening import DataConfig, open_seeds
+from halfsure.studies.comparison import Plan
+from halfsure.training.presets import preset
 
 __all__ = ["Demo"]
 

@@ -14,10 +14,10 @@ from halfsure.cli.terminal import print_json, screen
 from halfsure.cli.using import Reading, grid, logits_of, open_both, printable
 from halfsure.data import DataError
 from halfsure.data.new import New
-from halfsure.engine import Run
-from halfsure.engine.assess import load_evidence
 from halfsure.metrics import score
+from halfsure.runs.run import Run
 from halfsure.trust import wilson
+from halfsure.verdict.check import load_evidence
 
 __all__ = ["Evaluate", "report"]
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 from tyro.conf import arg
 from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
-from halfsure.engine.config import Config
+from halfsure.training.config import Config
 
 __all__ = ["GROUPS", "add_groups"]
 

@@ -25,8 +25,9 @@ from halfsure.cli.using import (
 )
 from halfsure.data import DataError
 from halfsure.data.new import New
-from halfsure.engine import Run, RunError
-from halfsure.engine.assess import load_evidence
+from halfsure.runs.run import Run
+from halfsure.training.errors import RunError
+from halfsure.verdict.check import load_evidence
 
 __all__ = ["Predict", "rows"]
 

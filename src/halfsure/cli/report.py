@@ -7,7 +7,7 @@ from typing import Annotated
 from rich.console import Console
 from tyro.conf import Positional, arg
 
-from halfsure.engine import RunError
+from halfsure.training.errors import RunError
 
 __all__ = ["Report"]
 

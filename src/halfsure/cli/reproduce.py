@@ -15,12 +15,9 @@ import joblib
 from rich.console import Console
 from tyro.conf import Positional, arg
 
+from halfsure._disk import write
 from halfsure.cli.using import grid
 from halfsure.data import DataError
-from halfsure.engine.config import parse_time
-from halfsure.engine.folder import write
-from halfsure.engine.many import Outcome
-from halfsure.engine.train import StoppedError
 from halfsure.paper.cells import Cell, Column
 from halfsure.paper.controls import run_controls
 from halfsure.paper.experiments import TABLES
@@ -30,6 +27,9 @@ from halfsure.paper.results import Results
 from halfsure.paper.show import Sheet, markdown, sheets, trial_sheets
 from halfsure.paper.table import Table
 from halfsure.paper.tuning import FAMILIES, WINNERS, Family, choose, trials, winners
+from halfsure.runs.parallel import Outcome
+from halfsure.training.config import parse_time
+from halfsure.training.errors import StoppedError
 
 __all__ = ["Reproduce"]
 

@@ -16,13 +16,16 @@ from halfsure._checks import check_count
 from halfsure.cli.terminal import print_json, screen
 from halfsure.data import Data, DataError
 from halfsure.data.official import SOURCES
-from halfsure.engine import EXPECTED, PRESETS, Config, DataConfig, Run, open_data, preset, start
-from halfsure.engine.assess import assess, outcome
-from halfsure.engine.auto import AUTO, Choice, choose
-from halfsure.engine.classes import class_settings
-from halfsure.engine.entry import default_folder, lasting, make_network, recorded, refuse_foreign
-from halfsure.engine.folds import deal, how_many
-from halfsure.engine.ranks import launched
+from halfsure.data.opening import DataConfig, lasting, open_data
+from halfsure.learners.automatic import AUTO, Choice, choose
+from halfsure.runs.run import Run
+from halfsure.runs.start import default_folder, make_network, recorded, refuse_foreign, start
+from halfsure.training.class_shares import class_settings
+from halfsure.training.config import Config
+from halfsure.training.presets import EXPECTED, PRESETS, preset
+from halfsure.training.ranks import launched
+from halfsure.verdict.check import assess, outcome
+from halfsure.verdict.folds import deal, how_many
 
 __all__ = ["Resume", "Train"]
 

@@ -17,8 +17,9 @@ from torch import Tensor
 from halfsure._shown import harmless
 from halfsure.data import DataError
 from halfsure.data.new import New, read
-from halfsure.engine import Run, RunError, load
-from halfsure.engine.run import logits_of as any_logits
+from halfsure.runs.run import Run, load
+from halfsure.training.errors import RunError
+from halfsure.training.inference import logits_of as any_logits
 
 __all__ = ["Columns", "Reading", "check_output", "escaped", "grid", "logits_of", "open_both", "printable", "write_rows"]
 

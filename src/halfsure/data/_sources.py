@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from halfsure.data._load import Official, either, load_cifar, load_idx, load_stl, load_svhn
+from halfsure.data._official_files import Official, either, load_cifar, load_idx, load_stl, load_svhn
 
 __all__ = ["SOURCES", "File", "Layout", "Source", "Status", "md5"]
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from halfsure.data.arrays import read_npz
 from halfsure.data.dataset import UNLABELED, Data, DataError, Part
-from halfsure.data.folder import read_folder
+from halfsure.data.image_folder import read_folder
 from halfsure.data.official import SOURCES, read
 from halfsure.data.random import keys
 from halfsure.data.splits import Split, draw_labels
-from halfsure.data.table import TextEncoder, read_table
+from halfsure.data.tables import TextEncoder, read_table
 
 __all__ = ["choose_labels", "hold_out", "load", "load_seeds"]
 

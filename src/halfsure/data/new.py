@@ -14,11 +14,11 @@ from halfsure.data import official
 from halfsure.data.arrays import as_samples, class_names, label_names
 from halfsure.data.dataset import DataError
 from halfsure.data.files import opened, short_lines
-from halfsure.data.folder import Listing, decoded_file, images_below, listed
 from halfsure.data.frames import load_frame
+from halfsure.data.image_folder import Listing, decoded_file, images_below, listed
 from halfsure.data.images import SUFFIXES, decode
 from halfsure.data.npy import read_fields
-from halfsure.data.table import Column, TableEncoding, TextEncoder
+from halfsure.data.tables import Column, TableEncoding, TextEncoder
 
 __all__ = ["New", "read"]
 

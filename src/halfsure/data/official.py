@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from halfsure.data._load import Official, Part, load_digits
+from halfsure.data._official_files import Official, Part, load_digits
 from halfsure.data._sources import SOURCES, File, Layout, Source, Status
 from halfsure.data.files import DataError
 

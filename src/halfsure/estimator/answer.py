@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from halfsure.engine.folds import Fold
 from halfsure.trust import paired_interval, wilson
+from halfsure.verdict.folds import Fold
 
 __all__ = ["FallbackWarning", "Report", "make_report", "warn_of_fallback"]
 

@@ -19,17 +19,19 @@ from torch import Tensor, nn
 from halfsure._checks import check_count, check_number
 from halfsure.data import Data, Part
 from halfsure.data.dataset import UNLABELED
-from halfsure.engine import Config, Run, start
-from halfsure.engine.auto import AUTO
-from halfsure.engine.classes import label_shares
-from halfsure.engine.folds import Evidence, Fold, deal, fold_of, how_many, weigh, without
-from halfsure.engine.inputs import Views
-from halfsure.engine.train import CollapseWarning
 from halfsure.estimator.answer import make_report, warn_of_fallback
-from halfsure.estimator.encoders import ShapedEncoder, as_plain, choose_encoder
+from halfsure.estimator.features import ShapedEncoder, as_plain, choose_encoder
 from halfsure.estimator.labels import known_labels, read_labels
 from halfsure.estimator.plan import make_config, shared_time, supervised
+from halfsure.learners.automatic import AUTO
+from halfsure.runs.run import Run
+from halfsure.runs.start import start
+from halfsure.training.class_shares import label_shares
+from halfsure.training.config import Config
+from halfsure.training.errors import CollapseWarning
 from halfsure.trust import Guarantee
+from halfsure.verdict.folds import Evidence, Fold, deal, fold_of, how_many, weigh, without
+from halfsure.views.batch import Views
 
 __all__ = ["SSLClassifier"]
 
@@ -54,7 +56,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         random_state: the same number gives the same model.
         n_jobs: models to train at once, in processes.
         out: a folder to keep the run of the final model in, with its report.html.
-        settings: any other field of `halfsure.engine.Config`, such as {"lr": 1e-3, "batch": 32}.
+        settings: any other field of `halfsure.training.Config`, such as {"lr": 1e-3, "batch": 32}.
 
     Attributes:
         classes_: what can be predicted, ascending.

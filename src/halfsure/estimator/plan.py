@@ -12,11 +12,11 @@ from torch import nn
 
 from halfsure._checks import check_count
 from halfsure.data import Data
-from halfsure.engine import Config, preset
-from halfsure.engine.auto import AUTO, choose, usual_steps
-from halfsure.engine.config import METHOD_SETTINGS, parse_time
-from halfsure.engine.entry import refuse_foreign
+from halfsure.learners.automatic import AUTO, choose, usual_steps
 from halfsure.methods import parse
+from halfsure.runs.start import refuse_foreign
+from halfsure.training.config import METHOD_SETTINGS, Config, parse_time
+from halfsure.training.presets import preset
 
 __all__ = ["make_config", "shared_time", "supervised"]
 
@@ -84,7 +84,7 @@ def _check_settings(owner: Any, data: Data) -> dict[str, Any]:
         if name not in known:
             near = difflib.get_close_matches(str(name), known, 1)
             hint = f"did you mean {near[0]!r}? The" if near else "the"
-            raise ValueError(f"there is no setting {name!r}; {hint} fields of halfsure.engine.Config are what there is")
+            raise ValueError(f"there is no setting {name!r}; {hint} those of halfsure.training.Config are all")
         if name in PARAMETERS:
             raise ValueError(f"{name} is not one of the settings: give it as {PARAMETERS[name]}= instead")
         if name in OF_NETWORKS and isinstance(owner.net, nn.Module):

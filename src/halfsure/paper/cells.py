@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from halfsure.data import Data
-from halfsure.engine.config import Config, DataConfig
-from halfsure.engine.entry import open_data
-from halfsure.engine.presets import preset
+from halfsure.data.opening import DataConfig, open_data
+from halfsure.training.config import Config
+from halfsure.training.presets import preset
 
 __all__ = ["IDENTITY", "Cell", "Column", "Protocol", "identity"]
 

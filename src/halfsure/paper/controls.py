@@ -6,7 +6,7 @@ They take seconds, and so are run with the cells of their column and seed; `resu
 from collections.abc import Iterable
 
 from halfsure.data import DataError
-from halfsure.engine.baselines import BASELINES, SETTINGS, baseline_errors
+from halfsure.learners.classic import BASELINES, SETTINGS, baseline_errors
 from halfsure.paper.cells import Cell, Column, Protocol
 from halfsure.paper.results import Results
 

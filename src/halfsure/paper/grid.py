@@ -8,10 +8,10 @@ from typing import Any
 from rich.console import Console
 
 from halfsure.data import Data
-from halfsure.engine.entry import start
-from halfsure.engine.many import Job, Outcome, run_many
 from halfsure.paper.cells import Cell
 from halfsure.paper.results import Line, Results, line_of
+from halfsure.runs.parallel import Job, Outcome, run_many
+from halfsure.runs.start import start
 
 __all__ = ["run_cell", "run_cells"]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from filelock import FileLock
 
+from halfsure._disk import read_lines
 from halfsure.data import DataError
-from halfsure.engine.folder import Folder
-from halfsure.engine.many import Outcome
-from halfsure.engine.reading import read_lines
 from halfsure.paper.cells import IDENTITY, Cell, identity
+from halfsure.runs.folder import Folder
+from halfsure.runs.parallel import Outcome
 
 __all__ = ["Line", "Results", "line_of"]
 

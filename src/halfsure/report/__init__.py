@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from halfsure._disk import write as disk_write
 from halfsure.data import Data
-from halfsure.engine import RunError, folder
+from halfsure.training.errors import RunError
 
 __all__ = ["write"]
 
@@ -28,8 +29,8 @@ def write(
         >>> from halfsure import report
         >>> report.write(["runs/nothing"], "report.html")
         Traceback (most recent call last):
-        halfsure.engine.folder.RunError: there is no run in runs/nothing; name a folder that halfsure train or halfsure
-        compare wrote
+        halfsure.training.errors.RunError: there is no run in runs/nothing; name a folder that halfsure train or
+        halfsure compare wrote
     """
     from halfsure.report.page import page  # noqa: PLC0415 - matplotlib is loaded when a report is written
     from halfsure.report.study import read  # noqa: PLC0415
@@ -40,5 +41,5 @@ def write(
         raise RunError(f"{file} is a folder; name a file, such as {file / 'report.html'}")
     text = page(study)
     file.parent.mkdir(parents=True, exist_ok=True)
-    folder.write(file, text.encode())
+    disk_write(file, text.encode())
     return file

@@ -1,7 +1,7 @@
 """Class by class: what pseudo-labels name, how often they are right, and which classes are still mistaken."""
 
 from halfsure.report.markup import NOTHING, Cell, details, number_cell, percent, section, table, text
-from halfsure.report.record import part_name, within
+from halfsure.report.reading import part_name, within
 from halfsure.report.study import Group, Study, mean_sd
 
 __all__ = ["audit", "class_mean"]

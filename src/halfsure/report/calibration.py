@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from halfsure.report.figures import figure_of
 from halfsure.report.markup import Cell, cell, details, number_cell, percent, section, table
+from halfsure.report.panels import figure_of
 from halfsure.report.plots import QUIET, draw, look
-from halfsure.report.record import number, part_name, within
+from halfsure.report.reading import number, part_name, within
 from halfsure.report.study import Group, Study, mean_sd
 
 __all__ = ["Bin", "calibration", "pooled"]

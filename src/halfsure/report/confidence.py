@@ -1,9 +1,9 @@
 """The paper's Fig. 4 to 6 on one's own run: how sure the model becomes, and among how many candidates it wavers."""
 
-from halfsure.report.figures import Measure, Panel, at, over_steps
 from halfsure.report.histogram import histogram
 from halfsure.report.markup import section
-from halfsure.report.record import Line, Record, number
+from halfsure.report.panels import Measure, Panel, at, over_steps
+from halfsure.report.reading import Line, Record, number
 from halfsure.report.study import Study
 
 __all__ = ["confidence"]

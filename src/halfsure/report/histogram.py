@@ -3,11 +3,11 @@
 import math
 from bisect import bisect_right
 
-from halfsure.report.curves import thin
-from halfsure.report.figures import figure_of
+from halfsure.report.lines import thin
 from halfsure.report.markup import as_json, text
+from halfsure.report.panels import figure_of
 from halfsure.report.plots import COLOURS
-from halfsure.report.record import Record, within
+from halfsure.report.reading import Record, within
 from halfsure.report.study import Group, Study
 
 __all__ = ["histogram", "shares"]

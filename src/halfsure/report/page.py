@@ -10,13 +10,13 @@ import halfsure
 from halfsure.report.audit import audit
 from halfsure.report.calibration import calibration
 from halfsure.report.confidence import confidence
+from halfsure.report.held_out import trust
+from halfsure.report.learning import training
 from halfsure.report.markup import text
 from halfsure.report.samples import samples
-from halfsure.report.settings import settings
+from halfsure.report.setup import settings
 from halfsure.report.study import Study
 from halfsure.report.summary import summary
-from halfsure.report.training import training
-from halfsure.report.trust import trust
 
 __all__ = ["GENERATOR", "SECTIONS", "page"]
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from halfsure.report.curves import Curve
+from halfsure.report.lines import Curve
 from halfsure.report.markup import text
 from halfsure.report.svg import inline
 

@@ -8,16 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfsure.data import Data, DataError, Split
-from halfsure.engine.config import DataConfig
-from halfsure.engine.entry import open_again
-from halfsure.engine.folder import RunError
-from halfsure.engine.record import fingerprint
-from halfsure.engine.run import Run, load
-from halfsure.report.figures import figure
+from halfsure.data.opening import DataConfig, open_again
 from halfsure.report.markup import section, text
+from halfsure.report.panels import figure
 from halfsure.report.pictures import picture
-from halfsure.report.record import Record
+from halfsure.report.reading import Record
 from halfsure.report.study import Study
+from halfsure.runs.run import Run, load
+from halfsure.runs.writer import fingerprint
+from halfsure.training.errors import RunError
 
 __all__ = ["Chosen", "choose_ambiguous", "choose_mistakes", "samples"]
 

@@ -10,12 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from halfsure._disk import read_json
 from halfsure.data import Data
-from halfsure.engine.folder import RunError
-from halfsure.engine.reading import read_json
-from halfsure.engine.record import FREE
 from halfsure.methods import parse
-from halfsure.report.record import PARTS, Record, number, read_record
+from halfsure.report.reading import PARTS, Record, number, read_record
+from halfsure.runs.writer import FREE
+from halfsure.training.errors import RunError
 
 __all__ = ["Group", "Study", "mean_sd", "read"]
 

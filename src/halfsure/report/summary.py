@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from halfsure.engine.run import readings
 from halfsure.metrics import paired_difference
 from halfsure.report.markup import NOTHING, Cell, cell, listed, number_cell, percent, section, signed, table, text
-from halfsure.report.record import Record, number, part_name
+from halfsure.report.reading import Record, number, part_name
 from halfsure.report.study import Errors, Group, Study, mean_sd
+from halfsure.runs.run import readings
 
 __all__ = ["collapsed", "difference", "summary"]
 

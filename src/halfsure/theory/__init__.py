@@ -1,6 +1,6 @@
 """The paper's analysis as functions to call and plot: curves, regions, thresholds and entropies.
 
-Everything here is NumPy in closed form and knows nothing of `halfsure.distill`: the tests hold the one against the
+Everything here is NumPy in closed form and knows nothing of `halfsure.targets`: the tests hold the one against the
 other. Where the paper is wrong the corrected statement stands here; `docs/errata.md` has the proofs.
 """
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfsure._checks import check_number
-from halfsure.theory._arrays import Array, xlogy
+from halfsure.theory._rows import Array, xlogy
 
 
 @dataclass(frozen=True)

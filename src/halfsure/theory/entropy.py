@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from halfsure._checks import check_number
-from halfsure.theory._arrays import Array, as_rows, xlogy
+from halfsure.theory._rows import Array, as_rows, xlogy
 
 
 def shannon_entropy(probs: ArrayLike) -> Array:

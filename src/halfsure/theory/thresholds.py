@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from halfsure._checks import check_number
-from halfsure.theory._arrays import Array, as_rows
+from halfsure.theory._rows import Array, as_rows
 
 E = math.e
 

@@ -8,6 +8,6 @@ Streams tell several views of one sample in one step apart: `weak(images, indice
 
 from halfsure.views.array import ArrayView
 from halfsure.views.image import Plain, StrongImage, WeakImage
-from halfsure.views.text import TextView
+from halfsure.views.words import TextView
 
 __all__ = ["ArrayView", "Plain", "StrongImage", "TextView", "WeakImage"]

@@ -13,12 +13,13 @@ from numba import types
 from halfsure import _splitmix
 from halfsure._compiled import At, Byte, Real, Short, Wide, cached, compiled, fixed
 from halfsure._splitmix import GOLDEN
-from halfsure.views import _colour, _draws, _geometry, _moves, _ops
+from halfsure.views import _colour, _geometry, _moves, _ops
+from halfsure.views import draws as _draws
 from halfsure.views._colour import AUTOCONTRAST, EQUALIZE, SPREAD, by_table, recolour, sharpen
-from halfsure.views._draws import FIRST_OP, LEVELS
 from halfsure.views._geometry import cut, flip_and_shift, gather, slide
 from halfsure.views._moves import EDGE
 from halfsure.views._ops import ENHANCE, GREY, NAMES
+from halfsure.views.draws import FIRST_OP, LEVELS
 
 __all__ = ["image_plan", "render"]
 

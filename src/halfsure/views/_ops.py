@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from halfsure.views._draws import LEVELS
+from halfsure.views.draws import LEVELS
 
 __all__ = [
     "ENHANCE",

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from halfsure.views._draws import FIRST_OP, LEVELS
 from halfsure.views._ops import ENHANCE, FIXED, GREY, KEEP_BITS, NAMES, SOLARIZE, affine_table
+from halfsure.views.draws import FIRST_OP, LEVELS
 
 __all__ = ["render"]
 

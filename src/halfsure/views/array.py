@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from halfsure._checks import check_count, check_number
-from halfsure.views._draws import ARRAY, base_key, below, bits, happens, normal
+from halfsure.views.draws import ARRAY, base_key, below, bits, happens, normal
 from halfsure.views.image import check_indices
 
 __all__ = ["ArrayView"]

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from halfsure._checks import check_count, check_number
-from halfsure.views import _draws
+from halfsure.views import draws as _draws
 from halfsure.views._ops import affine_table
 
 __all__ = ["Plain", "StrongImage", "WeakImage"]

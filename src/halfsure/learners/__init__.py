@@ -1,0 +1,1 @@
+"""What can stand behind the default: which method for which data, and classic classifiers beside it."""

@@ -1,0 +1,191 @@
+"""model.safetensors → weights and what they mean, with nothing in the file taken on trust."""
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from halfsure._disk import parse_json, write
+from halfsure.nets import build
+from halfsure.runs.folder import FORMAT, Folder
+from halfsure.simplex import Map, get_map
+from halfsure.training.errors import RunError
+from halfsure.views.preprocessing import Preprocessing
+
+__all__ = ["Stored", "read_model", "save_model"]
+
+LARGEST = 2**24
+"""Values of a sample: 4096 × 4096 grey pixels. A model file of a few bytes can claim any size."""
+DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+DIMENSIONS = {"image": 3, "array": 1}
+ABOUT = {"format", "map", "classes", "net", "preprocessing", "encoding"}
+NORMS = ("batch", "group", "none", None)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a model file holds."""
+
+    weights: dict[str, Tensor]
+    map: Map
+    classes: tuple[str, ...]
+    net: dict[str, Any] | None
+    """Name, norm and dropout of a network of halfsure; None for one of the user's own."""
+    preprocessing: Preprocessing
+    encoding: dict[str, Any] | None
+
+    def network(self) -> nn.Module:
+        """The network that the weights are of, its own not loaded yet."""
+        if self.net is None:
+            raise ValueError("it was trained with a network of one's own; give it: load(path, model=...)")
+        net, shape = self.net, self.preprocessing.shape
+        _refuse_deep(str(net["name"]), len(self.weights))
+        with torch.device("meta"):  # without memory: whatever sizes are claimed, the weights have to agree first
+            self._agree(build(net["name"], shape, len(self.classes), norm=net["norm"], dropout=net["dropout"]))
+        return build(net["name"], shape, len(self.classes), norm=net["norm"], dropout=net["dropout"])
+
+    def _agree(self, model: nn.Module) -> None:
+        wanted = model.state_dict()
+        if odd := sorted(wanted.keys() ^ self.weights.keys()):
+            there = "unknown to it" if odd[0] in self.weights else "missing"
+            raise ValueError(f"the network does not fit the weights: {odd[0]:.80} is {there}")
+        for name, value in wanted.items():
+            found = self.weights[name]
+            same_kind = found.dtype in DTYPES if value.is_floating_point() else found.dtype == value.dtype
+            if found.shape != value.shape or not same_kind:
+                raise ValueError(f"the network does not fit the weights: {name} is {_kind(found)}, not {_kind(value)}")
+
+
+def read_model(file: Path) -> Stored:
+    """Read a model file; whatever else it may be is refused in a sentence, and nothing in it can run code."""
+    if not file.is_file():  # a pipe would have us wait for ever
+        raise RunError(f"{file} is no file")
+    try:
+        with safe_open(file, "pt") as opened:
+            about = parse_json((opened.metadata() or {}).get("halfsure", "null").encode())
+            weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dict
+    except (SafetensorError, ValueError, OSError) as error:
+        raise RunError(f"{file} cannot be read, it is damaged, cut off or no model: {error}") from None
+    if not isinstance(about, dict) or "format" not in about:
+        raise RunError(f"{file} is not a model of halfsure: it does not say what its weights mean")
+    if about["format"] != FORMAT:
+        raise RunError(
+            f"{file} is a model of format {about['format']!r:.40}, and this halfsure reads format {FORMAT}: "
+            "open it with the version that wrote it"
+        )
+    if not _whole(about, weights):
+        raise RunError(
+            f"{file} is damaged: it is not what was written. halfsure resume {file.parent} writes it anew, if that is "
+            "its run folder; else take another copy"
+        )
+    try:
+        return Stored(
+            weights,
+            _map(about.get("map")),
+            _classes(about.get("classes")),
+            _net(about.get("net")),
+            _preprocessing(about.get("preprocessing")),
+            _encoding(about.get("encoding")),
+        )
+    except ValueError as error:
+        raise RunError(f"{file} is damaged: {error}") from None
+
+
+def save_model(folder: Folder, model: nn.Module, about: dict[str, Any]) -> None:
+    """Write model.safetensors: weights and, as JSON beside them, what they mean."""
+    # Copies: tensors that share memory could not be stored.
+    weights = {name: value.detach().cpu().contiguous().clone() for name, value in model.state_dict().items()}
+    told = {"format": FORMAT, **about}
+    content = save(weights, {"halfsure": json.dumps({**told, "sha256": _digest(told, weights)})})
+    write(folder.path / "model.safetensors", content)
+
+
+def _digest(told: dict[str, Any], weights: dict[str, Tensor]) -> str:
+    """The SHA-256 of all that a model file means: no bit of it can change unnoticed."""
+    digest = hashlib.sha256(json.dumps(told).encode())
+    for name, value in sorted(weights.items()):
+        digest.update(f"\0{name}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
+        digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _whole(about: dict[str, Any], weights: dict[str, Tensor]) -> bool:
+    """Whether a file is as it was written; one from before there was a digest is taken for that."""
+    told = {name: value for name, value in about.items() if name != "sha256"}
+    if told.keys() - ABOUT:  # in the word sha256 a bit can flip as well
+        return False
+    try:
+        return len(told) == len(about) or about["sha256"] == _digest(told, weights)
+    except RecursionError:  # nested as no model is
+        return False
+
+
+def _map(name: Any) -> Map:
+    if not isinstance(name, str):
+        raise ValueError(f"its map is no name, {name!r:.40}")  # noqa: TRY004 - all that is wrong with a file is one kind
+    return get_map(name)
+
+
+def _classes(names: Any) -> tuple[str, ...]:
+    sound = isinstance(names, list) and len(names) > 1 and all(isinstance(name, str) for name in names)
+    if not sound or len(set(names)) < len(names):
+        raise ValueError("its classes are no list of different names")
+    "".join(names).encode()  # a lone surrogate could never be written out again; the error is a ValueError
+    return tuple(names)
+
+
+def _net(net: Any) -> dict[str, Any] | None:
+    if net is None:
+        return None
+    sound = isinstance(net, dict) and isinstance(net.get("name"), str) and net.get("norm") in NORMS
+    dropout = net.get("dropout") if sound else None
+    if not sound or not (dropout is None or (_is_number(dropout) and 0 <= dropout < 1)):
+        raise ValueError("what it says of its network makes no sense")
+    return {"name": net["name"], "norm": net.get("norm"), "dropout": dropout}
+
+
+def _preprocessing(values: Any) -> Preprocessing:
+    lists = isinstance(values, dict) and all(isinstance(values.get(key), list) for key in ("shape", "mean", "std"))
+    if not lists or not isinstance(values.get("kind"), str) or values["kind"] not in DIMENSIONS:
+        raise ValueError("its preprocessing makes no sense")
+    shape, mean, std = values["shape"], values["mean"], values["std"]
+    sides = len(shape) == DIMENSIONS[values["kind"]] and all(type(side) is int and side >= 1 for side in shape)
+    if sides and math.prod(shape) > LARGEST:
+        raise ValueError(f"its samples would have the shape {tuple(shape)}, more than {LARGEST:,} values")
+    scaled = sides and len(mean) == len(std) == shape[-1] and all(map(_is_number, mean + std)) and min(std) > 0
+    if not scaled or (values["kind"] == "image" and shape[-1] not in (1, 3)):
+        raise ValueError("its preprocessing makes no sense")
+    if values["kind"] == "image" and not all(abs(number) <= 1e6 for number in mean + std):
+        raise ValueError("its pixels would become numbers far from 1")
+    return Preprocessing.from_json(values)
+
+
+def _encoding(encoding: Any) -> dict[str, Any] | None:
+    if encoding is None:
+        return None
+    if not isinstance(encoding, dict) or not isinstance(encoding.get("kind"), str):
+        raise ValueError("what it says of its data makes no sense")  # noqa: TRY004
+    return encoding
+
+
+def _refuse_deep(name: str, tensors: int) -> None:
+    """A network of so many layers would take for ever to build, and has more tensors than the file."""
+    sizes = name.split("-")[1:]
+    layers = int(sizes[0]) if name.startswith("wrn-") and sizes[0].isdecimal() else len(sizes)
+    if layers > tensors:
+        raise ValueError(f"the network does not fit the weights: {name:.40} has more tensors than the {tensors} here")
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

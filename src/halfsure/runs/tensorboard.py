@@ -1,0 +1,64 @@
+"""The numbers of a run as TensorBoard's events, where it is installed; no run ends for want of them."""
+
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from halfsure._disk import reason
+
+__all__ = ["Events"]
+
+
+class Events:
+    """Writes events beside a run until it is closed, or until they cannot be written any more, which is told once."""
+
+    def __init__(self, path: Path, step: int) -> None:
+        self._writer: Any = None
+        self._hook = threading.excepthook
+        try:
+            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - optional, and slow to import
+        except ImportError:
+            return
+        threading.excepthook = self._thread_failed
+        self._attempt(lambda: setattr(self, "_writer", SummaryWriter(str(path / "tensorboard"), purge_step=step + 1)))
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Write every number of an evaluation."""
+        if self._writer is not None:
+            self._attempt(lambda: self._write(line))
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self._writer is not None:
+            self._attempt(self._writer.close)
+            self._writer = None
+        threading.excepthook = self._hook
+
+    def _write(self, line: dict[str, Any]) -> None:
+        for name, value in _numbers(line):
+            self._writer.add_scalar(name, value, line["step"])
+        self._writer.flush()
+
+    def _thread_failed(self, what: threading.ExceptHookArgs) -> None:
+        """Pass over what happens to the thread that writes: `add` and `close` hear of it."""
+        if type(what.thread).__module__.partition(".")[0] != "tensorboard":
+            self._hook(what)
+
+    def _attempt(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # a thread writes, and whatever happened to it comes up here
+            self._writer = None
+            warnings.warn(f"TensorBoard events are no longer written: {reason(error)}; the run goes on", stacklevel=4)
+
+
+def _numbers(line: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:
+    found: list[tuple[str, float]] = []
+    for key, value in line.items():
+        if isinstance(value, dict):
+            found += _numbers(value, f"{prefix}{key}/")
+        elif isinstance(value, int | float) and key != "step":
+            found.append((prefix + key, float(value)))
+    return found

@@ -1,0 +1,1 @@
+"""Settings: declared by parts, composed, checked and read here."""

@@ -1,0 +1,1 @@
+"""Many runs: comparisons of methods on the same labels and seeds."""
