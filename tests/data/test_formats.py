@@ -270,6 +270,44 @@ def test_programs_that_would_exhaust_the_machine_do_not(tmp_path: Path, program:
         formats.read_cifar_pickle(put(tmp_path, program))
 
 
+class Forged:
+    """Pickles as an array with a state of one's own."""
+
+    def __init__(self, *state: Any) -> None:
+        self.state = state
+
+    def __reduce__(self) -> Any:
+        return (*np.zeros(1).__reduce__()[:2], self.state)
+
+
+U1 = np.dtype("u1")
+FORGED: list[tuple[Any, str]] = [
+    ((1, (10**12, 3072), U1, False, b"abc"), "does not take 3 bytes"),
+    ((1, (2**32, 2**32), U1, False, b""), "does not take 0 bytes"),  # 2^64 is zero to a machine
+    ((1, (-1, 3072), U1, False, bytes(3072)), "the shape of an array"),
+    ((1, (True, 3072), U1, False, bytes(3072)), "the shape of an array"),
+    ((1, (1.0, 3072), U1, False, bytes(3072)), "the shape of an array"),
+    ((1, (1,) * 64, U1, False, b"a"), "the shape of an array"),
+    ((1, [1, 3072], U1, False, bytes(3072)), "sets the state of a PickledArray"),
+    ((1, (1, 3072), U1, False, [1] * 3072), "sets the state of a PickledArray"),
+    ((1, (1, 3072), "u1", False, bytes(3072)), "sets the state of a PickledArray"),
+    ((1, (1, 3072), U1, False), "sets the state of a PickledArray"),
+    ((1, (1, 3072), np.dtype("O"), False, bytes(8 * 3072)), "calls numpy.dtype"),
+    ((1, (1, 3072), np.dtype([("a", "O")]), False, bytes(8 * 3072)), "calls numpy.dtype"),
+    ((1, (1,), np.dtype("u2"), False, "a\u0100"), "truncated or corrupt"),
+]
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4])
+@pytest.mark.parametrize(("state", "words"), FORGED)
+def test_the_state_of_an_array_is_compared_with_its_bytes(
+    tmp_path: Path, state: Any, words: str, protocol: int
+) -> None:
+    path = put(tmp_path, pickle.dumps({"data": Forged(*state), "labels": [1]}, protocol=protocol))
+    with pytest.raises(DataError, match=words):
+        formats.read_cifar_pickle(path)
+
+
 # Damage
 
 

@@ -128,6 +128,58 @@ def repeated_text() -> bytes:
     return b"\x80\x02" + text + latin + b"](" + copy * 100_000 + b"e."
 
 
+def batch_of(value: bytes, key: bytes = b"\x8c\x06labels", before: bytes = b"") -> bytes:
+    """A pickle of a dictionary with one value, both given as opcodes."""
+    return b"\x80\x04" + before + b"}" + key + value + b"s."
+
+
+LONG = b"X" + struct.pack("<I", 4 * MIB) + b"a" * 4 * MIB
+MANY = b"](" + b"\x8c\x01|" * 500_000 + b"eq\x00"
+DTYPE = b"cnumpy\ndtype\n\x8c\x02u1K\x00K\x01\x87R(K\x03\x8c\x01|tb"
+RECONSTRUCT = b"cnumpy.core.multiarray\n_reconstruct\n"
+ENCODE = b"c_codecs\nencode\n"
+PAIRS = b")" + b"q\x00h\x00\x86" * 100
+"""A pair of a pair of … a hundred times, each of the same twice: who walks through it, or prints it, never ends."""
+
+
+def array_of(shape: bytes) -> bytes:
+    return RECONSTRUCT + b")R(K\x01" + shape + DTYPE + b"\x89C\x03abctb"
+
+
+PICKLES: dict[str, tuple[bytes, str]] = {
+    "with a memo of 2^32 places": (batch_of(b"Nr\xff\xff\xff\xff"), "lacks"),
+    "with a memo of 2^28 places": (batch_of(b"Nr\x00\x00\x00\x10"), "lacks"),
+    "with bytes of 2^62": (batch_of(b"\x8e" + struct.pack("<Q", 2**62)), "truncated"),
+    "with bytes of 2^31": (batch_of(b"B" + struct.pack("<I", 2**31)), "truncated"),
+    "with text of 2^62": (batch_of(b"\x8d" + struct.pack("<Q", 2**62)), "truncated"),
+    "with a byte array of 2^31": (batch_of(b"\x96" + struct.pack("<Q", 2**31)), "refused.*BYTEARRAY8"),
+    "with a number of 2^31 bytes": (batch_of(b"\x8b" + struct.pack("<i", 2**31 - 1)), "refused.*LONG4"),
+    "with a frame of 2^62": (batch_of(b"N", before=b"\x95" + struct.pack("<Q", 2**62)), "lacks"),
+    "with an array of 10^18": (batch_of(array_of(b"J\x00\xca\x9a\x3b" * 2 + b"\x86")), "does not take 3 bytes"),
+    "with pairs as labels": (batch_of(PAIRS), "lacks"),
+    "with pairs as a key": (batch_of(b"N", key=PAIRS), "short texts"),
+    "with pairs as a function": (batch_of(PAIRS + b")R"), "refused.*calls tuple"),
+    "with pairs as a type": (batch_of(b"cnumpy\ndtype\n" + PAIRS + b"NN\x87R"), "refused.*calls numpy.dtype"),
+    "with pairs as a text": (batch_of(ENCODE + PAIRS + b"\x8c\x06latin1\x86R"), "refused.*calls _codecs.encode"),
+    "with pairs as a coding": (batch_of(ENCODE + b"\x8c\x01a" + PAIRS + b"\x86R"), "refused.*calls _codecs.encode"),
+    "with pairs as bytes": (batch_of(b"cbuiltins\nbytes\n" + PAIRS + b"R"), "refused.*calls builtins.bytes"),
+    "with pairs as an array": (batch_of(RECONSTRUCT + b")R" + PAIRS + b"b"), "refused.*sets the state"),
+    "with pairs as a shape": (batch_of(array_of(PAIRS)), "the shape of an array"),
+    "with pairs as an order": (batch_of(DTYPE.replace(b"\x8c\x01|", PAIRS)), "refused.*sets the state"),
+    "that compares long keys often": (
+        batch_of(b"N", key=b"h\x00", before=LONG + b"q\x00" + LONG + b"q\x01")[:-1] + b"h\x01Ns" * 300_000 + b".",
+        "short texts",
+    ),
+    "that calls with much often": (
+        batch_of(b"](" + b"h\x01h\x00R" * 300_000 + b"e", before=MANY + RECONSTRUCT + b"q\x01"),
+        "lacks",
+    ),
+    "that builds from much often": (batch_of(DTYPE + b"h\x00b" * 300_000, before=MANY), "lacks"),
+    "that asks for a long name": (batch_of(b"h\x00h\x00\x93", before=LONG + b"q\x00"), "refused.*asks for"),
+    "that calls a long text": (batch_of(LONG + b")R"), "refused.*calls"),
+}
+
+
 def picture(folder: Path, data: bytes, name: str = "a.png") -> Any:
     for label in "ab":
         (folder / label).mkdir()
@@ -236,6 +288,10 @@ ATTACKS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "CIFAR pickle of 10^12 bytes": (lambda f: formats.read_cifar_pickle(sparse(f / "x", 10**12)), "too large"),
     "CIFAR pickle that copies a text": (lambda f: formats.read_cifar_pickle(put(f / "x", repeated_text())), "refused"),
     "CIFAR pickle of many opcodes": (lambda f: formats.read_cifar_pickle(put(f / "x", CODE)), "no end within"),
+    **{
+        f"CIFAR pickle {name}": (lambda f, data=data: formats.read_cifar_pickle(put(f / "x", data)), words)  # type: ignore[misc]
+        for name, (data, words) in PICKLES.items()
+    },
     "mat of a variable of 3 GiB": (lambda f: formats.read_svhn(put(f / "x", mat_of(mat_variable(3 * GIB)))), "claims"),
     "mat of many variables": (
         lambda f: formats.read_svhn(put(f / "x", mat_of(*[mat_variable(3 * 2**28)] * 3))),

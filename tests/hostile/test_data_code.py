@@ -1,7 +1,9 @@
 """Files that try to run code: no reader of data ever does, shown by a mark that each of them would leave."""
 
+import copyreg
 import os
 import pickle
+import struct
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -154,6 +156,13 @@ OPCODES = {
     "BUILD": b"cos\nsystem\n)R(dVx\nV{}\nsb.",
     "EXT": b"\x80\x02\x82\x01(V{}\ntR.",
     "a name with dots": b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93(V{}\ntR.",
+    "PERSID": b"P{}\n.",
+    "BINPERSID": b"\x80\x02X\x01\x00\x00\x00aQ.",
+    "NEXT_BUFFER": b"\x80\x05\x97.",
+    "READONLY_BUFFER": b"\x80\x05C\x01a\x98.",
+    "BYTEARRAY8": b"\x80\x05\x96\x01\x00\x00\x00\x00\x00\x00\x00a.",
+    "FROZENSET": b"\x80\x04(\x91.",
+    "a text as a function": b"\x80\x04\x8c\x09os.system(X\x01\x00\x00\x00atR.",
     "an allowed name as a way": b"\x80\x04\x8c\x05numpy\x8c\x10dtype.__reduce__\x93(V{}\ntR.",
 }
 
@@ -165,6 +174,33 @@ def test_every_opcode_that_looks_up_or_calls(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match="refused"):
         formats.read_cifar_pickle(tmp_path / "batch")
     assert not (tmp_path / "mark").exists()
+
+
+def test_an_extension_that_this_process_knows_is_not_called(tmp_path: Path) -> None:
+    program = (
+        b"\x80\x02\x82\xf0X" + struct.pack("<I", len(f"touch {tmp_path}/mark")) + f"touch {tmp_path}/mark".encode()
+    )
+    (tmp_path / "batch").write_bytes(program + b"\x85R.")
+    copyreg.add_extension("os", "system", 0xF0)
+    try:
+        with pytest.raises(DataError, match=r"refused.*EXT1"):
+            formats.read_cifar_pickle(tmp_path / "batch")
+        assert not (tmp_path / "mark").exists()
+        pickle.loads(program + b"\x85R.")
+        assert (tmp_path / "mark").exists()
+    finally:
+        copyreg.remove_extension("os", "system", 0xF0)
+
+
+@pytest.mark.parametrize(
+    "name", ["numpy\ndtype", "numpy\nndarray", "numpy.core.multiarray\n_reconstruct", "_codecs\nencode"]
+)
+def test_nothing_that_a_batch_names_can_be_changed(tmp_path: Path, name: str) -> None:
+    state = b"}X\x0c\x00\x00\x00__defaults__)sX\x05\x00\x00\x00arrayK\x01s"
+    for program in (state, b"N" + state + b"\x86"):  # into the dictionary, and by setattr
+        (tmp_path / "batch").write_bytes(b"\x80\x02c" + name.encode() + b"\n" + program + b"b.")
+        with pytest.raises(DataError, match=r"refused.*sets the state of a str"):
+            formats.read_cifar_pickle(tmp_path / "batch")
 
 
 class Asked(HTTPServer):
