@@ -37,19 +37,6 @@ class Official:
     folds: list[Labels] | None = None
     """Indices into train, a list a fold, STL-10 only."""
 
-    def channels(self) -> tuple[list[float], list[float]]:
-        """Mean and standard deviation of each channel of the train images, on the scale 0 … 1."""
-        # From counts of the 256 levels the sums are exact, and a block at a time needs next to no memory.
-        images, levels = self.train.images, np.arange(256)
-        means, deviations = [], []
-        for channel in range(images.shape[-1]):
-            blocks = (images[start : start + 1000, ..., channel].ravel() for start in range(0, len(images), 1000))
-            counts = sum(np.bincount(block, minlength=256) for block in blocks)
-            mean = np.average(levels, weights=counts)
-            means.append(float(mean) / 255)
-            deviations.append(float(np.sqrt(np.average((levels - mean) ** 2, weights=counts))) / 255)
-        return means, deviations
-
 
 def load_digits(classes: tuple[str, ...]) -> Official:
     """scikit-learn's digits; 36 of each class, chosen by the hash of their index, are the test part."""

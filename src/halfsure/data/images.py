@@ -53,8 +53,6 @@ def decode(
     Pictures of many sizes are cropped in the middle and scaled to 32 × 32. Transparency is laid on white, 16-bit values
     become 8-bit ones, EXIF rotations are applied. An array above 4 GiB is written to the file `mapped`.
     """
-    if not paths:
-        raise DataError("there are no images to read")
     if size is not None and not (isinstance(size, int) and 2 <= size <= LARGEST_SIZE):
         raise DataError(
             f"the size of images must be a whole number from 2 to {LARGEST_SIZE:,} pixels, got {size!r:.40}"

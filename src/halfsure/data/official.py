@@ -20,11 +20,10 @@ __all__ = ["SOURCES", "File", "Layout", "Official", "Part", "Source", "check", "
 Root = str | os.PathLike[str] | None
 
 
-def read(name: str, root: Root = None, *, verify: bool = True) -> Official:
+def read(name: str, root: Root = None) -> Official:
     """Read a set from its official files.
 
-    Files that differ from the official ones are read with a warning that says which; `verify=False` asks for no
-    comparison, which for the largest sets takes seconds.
+    Files that differ from the official ones are read with a warning that says which.
 
     Examples:
         >>> from halfsure.data import official
@@ -37,7 +36,7 @@ def read(name: str, root: Root = None, *, verify: bool = True) -> Official:
         return load_digits(source.classes)
     folder, layout = _locate(source, root)
     data = layout.load(folder, source.classes)
-    wrong = [f"{file.name} {_WRONG[s]}" for file in layout.files if verify and (s := file.status(folder)) != "ok"]
+    wrong = [f"{file.name} {_WRONG[s]}" for file in layout.files if (s := file.status(folder)) != "ok"]
     unlabeled = 0 if data.unlabeled is None else len(data.unlabeled)
     sizes = {
         "train": (len(data.train), source.train),

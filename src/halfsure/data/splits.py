@@ -12,20 +12,11 @@ from halfsure.data.dataset import UNLABELED, DataError, Labels
 from halfsure.data.files import opened, shown
 from halfsure.data.random import keys
 
-__all__ = ["PAPER_LABELS", "Split", "draw_labels"]
+__all__ = ["Split", "draw_labels"]
 
 FORMAT = 1
 LARGEST = 2**27  # bytes of a split file; one takes about ten a labeled sample
 SALT = 0x5EED  # keeps the draw apart from the orders of the streams
-
-PAPER_LABELS = {
-    "mnist": (20,),
-    "cifar10": (40, 250, 4000),
-    "cifar100": (400, 2500, 10_000),
-    "svhn": (40, 250, 1000),
-    "stl10": (1000,),
-}
-"""How many labels the paper's tables use on each set."""
 
 
 def draw_labels(labels: Labels, classes: tuple[str, ...], count: int, seed: int) -> Labels:
