@@ -77,7 +77,12 @@ def reason(error: BaseException) -> str:
 
 def write(file: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
-    os.replace(write_part(file, content), file)
+    part = write_part(file, content)
+    try:
+        os.replace(part, file)
+    except OSError:
+        _discard(part)
+        raise
     sync(file.parent)
 
 

@@ -126,6 +126,13 @@ def test_a_split_file_gives_the_same_samples_back(tmp_path: Path) -> None:
     assert split.seed == 1
 
 
+def test_a_split_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "split.json").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        Split.of("mine", LABELS, draw_labels(LABELS, CLASSES, 50, 1), CLASSES, 1).save(tmp_path / "split.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["split.json"]
+
+
 def test_a_split_of_other_data_is_refused() -> None:
     split = Split.of("mine", LABELS, draw_labels(LABELS, CLASSES, 50, 1), CLASSES, 1)
     with pytest.raises(DataError, match=r"drawn from 1000 samples of mine, here are 999"):

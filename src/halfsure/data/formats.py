@@ -1,5 +1,6 @@
 """Official file formats → NumPy arrays: idx, CIFAR pickles and `.bin`, SVHN `.mat`, STL-10 `.bin`.
 
+No package that halfsure depends on reads these, but for MATLAB's (see `halfsure.data._mat`) and pickles (`_pickle`).
 Images come as uint8 (n, height, width, channels), C-contiguous, and labels as int64 (n,) from 0. A file is a guess
 until it is checked: what its header claims is compared with what it can hold before memory is taken for it, and
 whatever is wrong with it ends in a `DataError` that names the file.

@@ -1,4 +1,7 @@
-"""Files of tables → pandas DataFrames: what a file claims is compared with what memory holds before it is read."""
+"""Files of tables → pandas DataFrames: what a file claims is compared with what memory holds before it is read.
+
+pandas and pyarrow do the reading; neither has a bound on rows, columns or what a packed text unpacks to.
+"""
 
 import csv
 import io

@@ -1,4 +1,7 @@
-"""`.npy` and `.npz` files → arrays: nothing is unpickled, and a claim is checked before memory is taken for it."""
+"""`.npy` and `.npz` files → arrays: nothing is unpickled, and a claim is checked before memory is taken for it.
+
+NumPy reads headers and values; `np.load` alone would take whatever memory a header or a packed file asks for.
+"""
 
 import math
 import os
@@ -23,7 +26,6 @@ FIELDS = ("X", "y", "X_test", "y_test", "classes")
 MOST_ARRAYS = 1000
 UNPACKED = 4 * 2**30
 """Bytes that a packed file may become; one that is not packed may be of any size."""
-_BLOCK = 2**20
 
 
 def read_fields(path: Path, needed: Sequence[str] = ("X", "y")) -> dict[str, NDArray[Any]]:
@@ -94,18 +96,13 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{member.filename!r} is packed in a way that NumPy does not use")
     with archive.open(member) as file:
-        shape, fortran, dtype = _header(file)
-        size = math.prod(shape) * dtype.itemsize
-        if size != member.file_size - file.tell():
+        shape, _, dtype = _header(file)
+        if math.prod(shape) * dtype.itemsize != member.file_size - file.tell():
             raise ValueError(f"{member.filename!r} claims {dtype} {shape} but has another size")
-        values = np.empty(size, np.uint8)
-        done = 0
-        while block := file.read(_BLOCK):  # to the end, which is where the checksum is compared
-            values[done : done + len(block)] = np.frombuffer(block, np.uint8)
-            done += len(block)
-    if done != size:
-        raise ValueError(f"{member.filename!r} is truncated")
-    return values.view(dtype).reshape(shape, order="F" if fortran else "C")
+        file.seek(0)
+        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+        file.read()  # to the end, which is where the checksum is compared
+    return array
 
 
 def _header(file: Any) -> tuple[Shape, bool, np.dtype[Any]]:

@@ -2,12 +2,12 @@
 
 import json
 import os
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
+from halfsure._disk import write
 from halfsure.data.dataset import UNLABELED, DataError, Labels
 from halfsure.data.files import opened, shown
 from halfsure.data.random import keys
@@ -89,18 +89,7 @@ class Split:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON, whole or not at all."""
-        part = Path(f"{os.fspath(path)}.part")
-        try:
-            part.unlink(missing_ok=True)  # what a process that died left, or a link that leads elsewhere
-            with part.open("x", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(self), indent=1) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, path)
-        except OSError:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
-            raise
+        write(Path(path), (json.dumps(asdict(self), indent=1) + "\n").encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Split":
