@@ -21,6 +21,7 @@ from rich.console import Console
 from torch import nn
 
 import halfsure
+from halfsure import _disk
 from halfsure.runs import folder as folder_module
 from halfsure.runs.checkpoint import TRAILER, read_state
 from halfsure.runs.folder import Folder
@@ -48,7 +49,8 @@ class Faults:
         self.patch.undo()
         self.calls, self._fail_at = 0, fail_at
         if kind == "write":
-            self.patch.setattr(folder_module, "open", self._open, raising=False)
+            for module in (_disk, folder_module):
+                self.patch.setattr(module, "open", self._open, raising=False)
         else:
             self.patch.setattr(os, kind, self._counted(getattr(os, kind)))
 
