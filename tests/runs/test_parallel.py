@@ -35,7 +35,7 @@ def same(one: Path, other: Path) -> bool:
 
 def test_one_by_one_is_what_start_does(tmp_path: Path) -> None:
     outcomes = run_many(jobs(tmp_path / "many", 2), workers=1)
-    for seed, outcome in enumerate(outcomes):
+    for seed, outcome in zip((0, 1), outcomes, strict=True):
         run = start(rows(), tiny(seed=seed, threads=1), out=tmp_path / f"alone{seed}")
         assert outcome.finished
         assert same(outcome.job.out, tmp_path / f"alone{seed}")
@@ -236,10 +236,12 @@ def test_the_board_elsewhere_tells_what_is_running_from_time_to_time(monkeypatch
     ]
 
 
-def test_nothing_is_said_without_a_console() -> None:
+def test_nothing_is_said_without_a_console(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("halfsure.runs.board.SECONDS", 0.0)
     with Board(None, ["a"], [1]) as board:
         board.update([1])
         board.ended(0, "done")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_an_outcome_says_whether_it_is_one() -> None:

@@ -84,9 +84,18 @@ def test_autocontrast_of_every_range_is_pillows() -> None:
     np.testing.assert_array_equal(compiled(images, only("autocontrast", 1, len(images))), wanted)
 
 
-def test_smoothing_rounds_as_division_does() -> None:
+@pytest.mark.parametrize("run", [compiled, in_torch])
+def test_sharpening_every_weighted_sum_is_pillows_to_the_bit(run: Callable[[Bytes, NDArray[np.int64]], Bytes]) -> None:
+    """Eight neighbours and five times the middle are divided by 13, which the compiled code does by multiplying."""
     totals = np.arange(13 * 255 + 1)
-    np.testing.assert_array_equal((totals + 6) * 5042 >> 16, (totals + 6) // 13)
+    middle = totals // 13 + (totals % 13 >= 5)
+    each, left = np.divmod(totals - 5 * middle, 8)
+    nine = each[:, None] + (np.insert(np.arange(8), 4, 8) < left[:, None])
+    nine[:, 4] = middle
+    assert (nine.sum(1) + 4 * middle).tolist() == totals.tolist()
+    images = nine.reshape(-1, 3, 3, 1).astype(np.uint8)
+    wanted = np.stack([twin.to_array(twin.OPS["sharpness"](twin.to_pillow(image), 1)) for image in images])
+    np.testing.assert_array_equal(run(images, only("sharpness", 1, len(images))), wanted)
 
 
 def test_ops_are_numbered_as_the_twin_numbers_them() -> None:
