@@ -180,7 +180,9 @@ HEAVY: dict[str, Callable[[], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("name", HEAVY)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if "inflates" in name else []) for name in HEAVY]
+)
 def test_no_checkpoint_takes_the_memory(name: str, tmp_path: Path) -> None:
     (tmp_path / "resume.pt").write_bytes(sign(HEAVY[name]()))
     said = in_child(lambda: Folder(tmp_path).resume(), memory=GIB // 2)

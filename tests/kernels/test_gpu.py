@@ -13,6 +13,7 @@ pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is n
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_in_the_interpreter() -> None:
     """In a process of its own, for Triton decides on its first import whether it compiles or interprets."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/kernels/in_interpreter.py"]

@@ -85,7 +85,7 @@ class Faults:
         return Written()
 
 
-@pytest.mark.parametrize("kind", ["replace", "fsync", "write"])
+@pytest.mark.parametrize("kind", ["replace", "write", pytest.param("fsync", marks=pytest.mark.slow)])
 def test_a_full_disk_at_any_write_loses_nothing_that_was_saved(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -175,6 +175,7 @@ def script(*arguments: object) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_bits_and_one_that_dies_takes_no_other_with_it(tmp_path: Path) -> None:
     process = script(tmp_path, 12, "die")
     out, err = process.communicate(timeout=300)
@@ -188,6 +189,7 @@ def test_processes_give_the_same_bits_and_one_that_dies_takes_no_other_with_it(t
         assert same(tmp_path / "many" / f"run{seed}", tmp_path / f"alone{seed}")
 
 
+@pytest.mark.slow
 def test_a_signal_to_the_parent_stops_the_processes_after_a_step(tmp_path: Path) -> None:
     process = script(tmp_path / "many", 10**7)
     deadline = time.monotonic() + 240

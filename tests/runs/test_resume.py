@@ -286,6 +286,7 @@ def test_a_signal_that_is_ignored_stays_so(number: int, tmp_path: Path, stop_at:
         signal.signal(number, before)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="kills by SIGKILL")
 def test_killed_at_any_moment_and_gone_on_with(tmp_path: Path) -> None:
     methods = ["vat+ads", "mixmatch-ads", "fixmatch-ads"]
