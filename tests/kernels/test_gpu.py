@@ -25,7 +25,7 @@ def test_in_the_interpreter() -> None:
 
 
 @pytest.mark.skipif("TRITON_INTERPRET" in os.environ, reason="where Triton interprets it does not compile")
-@pytest.mark.parametrize("real", ["fp32", "fp64"])
+@pytest.mark.parametrize("real", ["fp32", pytest.param("fp64", marks=pytest.mark.slow)])
 def test_down_to_machine_code(real: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The interpreter takes what the compiler refuses."""
     from triton.backends.compiler import GPUTarget  # noqa: PLC0415 it may not be installed
