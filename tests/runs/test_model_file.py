@@ -115,9 +115,12 @@ def test_bytes_that_changed_are_refused_or_do_no_harm(whole: bytes, file: Path, 
 
 @given(data=st.data())
 def test_a_bit_that_flipped_anywhere_is_noticed(whole: bytes, file: Path, data: st.DataObject) -> None:
-    content = bytearray(whole)
-    content[data.draw(st.integers(0, len(whole) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    assert not survives(bytes(content), file)
+    flipped = bytearray(whole)
+    flipped[data.draw(st.integers(0, len(whole) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    content = bytes(flipped)
+    if survives(content, file):  # the last of 17 digits may change and leave the number as it is
+        assert about(content) == about(whole)
+        assert parts(content)[1] == parts(whole)[1]
 
 
 JSON = st.recursive(

@@ -50,7 +50,7 @@ FILES = {".lock", "config.json", "metrics.jsonl", "model.safetensors", "resume.p
 Found = list[dict[str, Any]]
 
 
-def start(*arguments: str | Path, patience: float = 120) -> dict[str, Any]:
+def start(*arguments: str | Path, patience: float = 300) -> dict[str, Any]:
     """Run a module and wait for its end. → exit code, what it said and what it complained of."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", *map(str, arguments)]
