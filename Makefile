@@ -7,9 +7,11 @@ READY  := $(VENV)/.ready
 # On few or busy cores two OpenMP threads can be many times slower than one.
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Each worker begins with half of the tests in order, so that most modules make their expensive fixtures once.
+WORKERS := --numprocesses 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all faults fuzz lint format docs bench bench-quick build clean
+.PHONY: help demo test test-slow faults fuzz lint format docs bench bench-quick build clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -24,11 +26,11 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## train on digits with 40 labels, with and without unlabeled ones; a table and a report
 	$(VENV)/bin/halfsure demo
 
-test: lint  ## lint, check types, run every test
-	$(PY) -m pytest --numprocesses 2 --quiet -m "not network"
+test: lint  ## check style and types, run every fast test; under 6 minutes on two cores
+	$(PY) -m pytest $(WORKERS) --quiet -m "not slow and not network"
 
-test-all: lint  ## the tests, and those that fetch more than 20 MB
-	$(PY) -m pytest --numprocesses 2 --quiet
+test-slow: $(READY)  ## the other tests: long properties, kills, several processes, compilation, downloads; under 15 minutes
+	$(PY) -m pytest $(WORKERS) --quiet --hypothesis-profile long -m "slow or network or hypothesis"
 
 faults: $(READY)  ## have some 400 accidents happen to runs, resume them, compare every bit; then long runs; about ten minutes
 	$(PY) -m tests.faults

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 from sklearn.calibration import calibration_curve
@@ -167,7 +167,6 @@ def assert_near(got: Any, wanted: Any, where: str = "result") -> None:
 # Values
 
 
-@settings(max_examples=100)
 @given(tables(), st.sampled_from(MAPS), st.integers(1, 20))
 def test_every_measure_equals_its_naive_twin(table: tuple[Tensor, Tensor], map: Map, bins: int) -> None:
     z, y = table
@@ -267,7 +266,6 @@ def test_the_histogram_puts_an_edge_into_the_bin_above() -> None:
     assert got == [0, 0, 0, 0, 0, 2, 0, 0, 0, 0]
 
 
-@settings(max_examples=60)
 @given(st.lists(st.integers(9, 16), min_size=1, max_size=5), st.integers(1, 40), st.randoms(use_true_random=False))
 def test_calibrated_predictions_have_no_calibration_error(levels: list[int], bins: int, random: Any) -> None:
     # Of 16 samples of confidence j/16 just j are right. Sparsemax is exact here, and so is every sum.
@@ -308,7 +306,6 @@ def test_no_sample_and_no_label_leave_measures_undefined(map: Map, classes: int)
 # What holds whatever the predictions
 
 
-@settings(max_examples=100)
 @given(tables(), st.sampled_from(MAPS), st.integers(1, 20), st.integers(0, 2**31))
 def test_the_order_of_samples_changes_no_bit(table: tuple[Tensor, Tensor], map: Map, bins: int, seed: int) -> None:
     z, y = table
@@ -316,7 +313,6 @@ def test_the_order_of_samples_changes_no_bit(table: tuple[Tensor, Tensor], map: 
     assert score(z[order], y[order], map, bins=bins) == score(z, y, map, bins=bins)
 
 
-@settings(max_examples=60)
 @given(tables(lowest=0, fewest=1), st.sampled_from(MAPS), st.integers(1, 20))
 def test_bounds(table: tuple[Tensor, Tensor], map: Map, bins: int) -> None:
     z, y = table
@@ -343,7 +339,6 @@ def test_bounds(table: tuple[Tensor, Tensor], map: Map, bins: int) -> None:
     assert one["ece_equal_mass"] == pytest.approx(one["ece"], abs=1e-12)
 
 
-@settings(max_examples=60)
 @given(tables(), st.sampled_from(MAPS))
 def test_unknown_labels_are_left_out_of_what_needs_them(table: tuple[Tensor, Tensor], map: Map) -> None:
     z, y = table
@@ -353,7 +348,6 @@ def test_unknown_labels_are_left_out_of_what_needs_them(table: tuple[Tensor, Ten
         assert value == (of_all if key in LABEL_FREE else of_known)[key], key
 
 
-@settings(max_examples=60)
 @given(tables(), st.sampled_from(MAPS))
 def test_results_are_plain_json(table: tuple[Tensor, Tensor], map: Map) -> None:
     z, y = table
@@ -454,7 +448,6 @@ def naive_pseudo_labels(probs: list[Row], weight: Row, y: list[int], classes: in
     }
 
 
-@settings(max_examples=60)
 @given(tables(), st.sampled_from([0.0, 0.4, 0.7, 1.0]), st.sampled_from(MAPS))
 def test_pseudo_labels_equal_their_naive_twin(table: tuple[Tensor, Tensor], threshold: float, map: Map) -> None:
     z, y = table

@@ -7,7 +7,7 @@ from typing import Any
 import entmax as oracle
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
@@ -46,7 +46,9 @@ def by_rows(function: Any, z: Tensor, *args: Any) -> Tensor:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("offset", [0.0, 1e4, 1e8])
-@pytest.mark.parametrize("scale", [1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4])
+@pytest.mark.parametrize(
+    "scale", [1e-3, 1.0, 1e4, *(pytest.param(s, marks=pytest.mark.slow) for s in (1e-2, 1e-1, 1e1, 1e2, 1e3))]
+)
 def test_sparsemax_is_exact_at_any_offset_and_scale(dtype: torch.dtype, offset: float, scale: float) -> None:
     for classes in (2, 10, 100, 1000):
         z = (randn(8, classes, seed=classes) * scale + offset).to(dtype)
@@ -115,8 +117,8 @@ def test_a_shift_changes_nothing(z: Tensor, alpha: float, power: int) -> None:
     z = z.round(decimals=3).float().double()  # with 24 bits to a logit the shift below is exact
     shift = 2.0**power * (z[z > -INF].abs().max() + 1).log2().ceil().exp2()
     shifted = z + shift
-    if torch.equal(shifted - shift, z):
-        torch.testing.assert_close(halfsure.entmax(shifted, alpha), halfsure.entmax(z, alpha), rtol=0, atol=1e-13)
+    assume(torch.equal(shifted - shift, z))
+    torch.testing.assert_close(halfsure.entmax(shifted, alpha), halfsure.entmax(z, alpha), rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("map", MAPS.values(), ids=lambda m: m.name)

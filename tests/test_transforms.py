@@ -34,8 +34,11 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 EACH = pytest.mark.parametrize("name", FUNCTIONS)
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
 # Inductor takes seconds a function: it compiles the three that stand in a user's loop.
-COMPILED = [("aot_eager", name) for name in FUNCTIONS] + [
-    pytest.param("inductor", name, marks=needs_compiler) for name in ("sparsemax", "sparsemax_loss", "ads_loss")
+IN_A_LOOP = ("sparsemax", "sparsemax_loss", "ads_loss")
+COMPILED = [
+    *(("aot_eager", name) for name in IN_A_LOOP),
+    *(pytest.param("aot_eager", name, marks=pytest.mark.slow) for name in FUNCTIONS if name not in IN_A_LOOP),
+    *(pytest.param("inductor", name, marks=[pytest.mark.slow, needs_compiler]) for name in IN_A_LOOP),
 ]
 
 

@@ -377,6 +377,7 @@ def test_bit_flips_anywhere(
     sound_or_refused(reader, put(tmp_path_factory.getbasetemp(), bytes(damaged), f"flipped-{kind}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pickle", "pickle4", "mat", "mat.z"])
 def test_every_bit_of_the_header(tmp_path: Path, kind: str) -> None:
     reader, data = SAMPLES[kind]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import nn
@@ -52,7 +52,6 @@ def outcome(labels: Any, classes: list[str] | None, indexed: bool | None) -> Any
     return encoded.tolist(), names
 
 
-@settings(max_examples=200)
 @given(
     st.lists(st.integers(-3, 6), max_size=30),
     st.sampled_from(KINDS),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
@@ -91,7 +91,6 @@ def naive_row(encoding: TextEncoding, text: str) -> NDArray[np.float64]:
 @given(
     texts=st.lists(st.lists(st.sampled_from(["word0", "WORD3", "word5", "word11", "new", "", "?"])), max_size=8),
 )
-@settings(max_examples=60)
 def test_rows_are_weighted_means_of_length_1(texts: list[list[str]]) -> None:
     encoding = fit_text(corpus(), 5)
     given_texts = [" ".join(words) for words in texts]

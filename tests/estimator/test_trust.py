@@ -1,6 +1,7 @@
 """What is promised of candidate sets, kept over many draws of labels."""
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from halfsure import SSLClassifier
@@ -15,6 +16,7 @@ def blobs(rng: np.random.Generator, count: int) -> tuple[NDArray[np.float64], ND
     return rng.normal(size=(count, 2)) + CENTRES[labels], labels
 
 
+@pytest.mark.slow
 def test_sets_hold_the_true_class_as_often_as_was_asked_for() -> None:
     """90 % asked for, on samples that no model has seen, on average over labels, samples and models.
 

@@ -33,6 +33,7 @@ def told() -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_nothing_is_lost(told: str) -> None:
     found = [row for row in map(ROW.fullmatch, told.splitlines()) if row]
     table = {row[1]: [int(number) for number in row.groups()[1:]] for row in found}

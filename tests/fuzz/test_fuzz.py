@@ -18,11 +18,12 @@ from tests.fuzz.target import Target, all_targets
 NUMBERS = st.integers(0, 255)
 
 
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", all_targets())
-def test_reader_takes_or_refuses_what_it_is_given(name: str) -> None:
-    tally = fuzz(all_targets()[name], 40, seed=1)
+def test_reader_takes_or_refuses_what_it_is_given(name: str, count: int) -> None:
+    tally = fuzz(all_targets()[name], count, seed=1)
     assert tally.wrong == {}
-    assert tally.inputs == tally.accepted + tally.refused >= 40
+    assert tally.inputs == tally.accepted + tally.refused >= count
 
 
 def test_inputs_are_taken_and_refused() -> None:

@@ -28,6 +28,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     return {line["name"]: line for line in map(json.loads, child.stdout.splitlines())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "words"), [(name, words) for name, (_, words) in bombs.ATTACKS.items()])
 def test_it_is_refused_in_seconds(said: dict[str, dict[str, Any]], name: str, words: str) -> None:
     assert said[name]["seconds"] < 20
@@ -36,6 +37,7 @@ def test_it_is_refused_in_seconds(said: dict[str, dict[str, Any]], name: str, wo
     assert said[name]["said"].startswith("DataError: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", bombs.TAKEN)
 def test_what_is_large_and_meant_is_read_within_the_limit(said: dict[str, dict[str, Any]], name: str) -> None:
     assert said[name]["said"] == "read"
@@ -69,6 +71,7 @@ def test_a_header_over_two_lines_hides_no_columns(tmp_path: Path) -> None:
         load(tmp_path / "t.csv", label_column="y")
 
 
+@pytest.mark.slow
 def test_a_table_of_genes_is_read(tmp_path: Path) -> None:
     header = ",".join(f"g{i}" for i in range(20_000)) + ",y\n"
     (tmp_path / "t.csv").write_text(header + "".join(f"{'1.5,2.5,' * 10_000}{kind}\n" for kind in "abab"))

@@ -17,6 +17,7 @@ from halfsure.cli import main
 from halfsure.data import DataError
 from halfsure.data.opening import DataConfig
 from halfsure.report import study
+from halfsure.runs.checkpoint import read_state
 from halfsure.runs.folder import Folder
 from halfsure.runs.run import load
 from halfsure.runs.start import recorded, start
@@ -114,8 +115,12 @@ def test_the_folder_of_a_fold_or_of_a_comparison_must_not_be_a_link(run: Path, v
 
 
 def test_a_run_folder_may_itself_be_reached_by_a_link(run: Path, tmp_path: Path) -> None:
+    for name in ("resume.pt", "model.safetensors"):
+        (run / name).unlink()
     (tmp_path / "link").symlink_to(run)
     assert start(rows(), SMALL, out=tmp_path / "link", source="digits").finished
+    assert (tmp_path / "link").is_symlink()
+    assert read_state(run / "resume.pt")["step"] == SMALL.steps
 
 
 def everything(folder: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 from safetensors import safe_open
 from safetensors.torch import save
 
@@ -179,7 +180,9 @@ HEAVY: dict[str, Callable[[], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("name", HEAVY)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if "inflates" in name else []) for name in HEAVY]
+)
 def test_no_checkpoint_takes_the_memory(name: str, tmp_path: Path) -> None:
     (tmp_path / "resume.pt").write_bytes(sign(HEAVY[name]()))
     said = in_child(lambda: Folder(tmp_path).resume(), memory=GIB // 2)
@@ -253,8 +256,11 @@ def test_a_state_that_no_run_saved_is_refused_in_a_sentence(name: str, tmp_path:
 
 
 def test_a_state_that_was_packed_anew_goes_on(tmp_path: Path) -> None:
-    put(tmp_path, half_way(tmp_path))
-    assert start(rows(), tiny(steps=4, evaluations=2), out=tmp_path).finished
+    state = half_way(tmp_path)
+    put(tmp_path, state)
+    shown = io.StringIO()
+    assert start(rows(), tiny(steps=4, evaluations=2), out=tmp_path, console=Console(file=shown, width=200)).finished
+    assert f"going on from step {state['step']}" in shown.getvalue()
 
 
 def header(told: dict[str, Any], size: int | None = None) -> bytes:

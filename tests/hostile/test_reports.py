@@ -71,6 +71,7 @@ def test_nothing_from_data_is_an_element_or_an_attribute(hostile: Path) -> None:
     assert not any(letter in html for letter in "\u202e\x00\x1b\u2028")
 
 
+@pytest.mark.slow
 def test_nothing_from_data_runs_or_is_fetched(hostile: Path, browser: Browser) -> None:
     page, heard = show(browser, hostile)
     page.evaluate("document.querySelectorAll('details').forEach((d) => d.open = true)")
@@ -82,6 +83,7 @@ def test_nothing_from_data_runs_or_is_fetched(hostile: Path, browser: Browser) -
     page.context.close()
 
 
+@pytest.mark.slow
 def test_behind_the_escaping_there_is_a_second_wall(tmp_path: Path, browser: Browser) -> None:
     """With a hole cut into the first: scripts and handlers of others are in the page, and none runs."""
     run = made_up_run(tmp_path / "run", classes=CLASSES[:3])
@@ -103,7 +105,6 @@ def test_behind_the_escaping_there_is_a_second_wall(tmp_path: Path, browser: Bro
     page.context.close()
 
 
-@settings(max_examples=300)
 @given(st.text() | st.sampled_from(CLASSES))
 def test_text_never_opens_or_ends_anything(value: str) -> None:
     shown = markup.text(value)
@@ -117,7 +118,7 @@ def test_text_never_opens_or_ends_anything(value: str) -> None:
 NUMBERS: list[Any] = [0, -1, 1e-320, 1e30, -1e30, 1e308, 2**62, None, "x", [], {}, True]
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 50, suppress_health_check=list(HealthCheck))  # takes long
 @given(numbers=st.lists(st.sampled_from(NUMBERS), min_size=12, max_size=12))
 def test_plots_of_any_numbers_are_drawn(numbers: list[Any], tmp_path_factory: pytest.TempPathFactory) -> None:
     names = ("error", "ece", "dominant", "softmax_dominant", "support", "sparse_support", "top_m_accuracy")

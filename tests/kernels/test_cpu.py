@@ -214,6 +214,7 @@ def test_tracing_records_the_plain_code() -> None:
     torch.testing.assert_close(traced(z), halfsure.sparsemax(z))
 
 
+@pytest.mark.slow
 def test_compiled_code_is_kept_for_the_next_process() -> None:
     program = (
         "import torch, halfsure; from halfsure.kernels import _numba; halfsure.ads_loss(torch.randn(3, 4)); "

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is n
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_in_the_interpreter() -> None:
     """In a process of its own, for Triton decides on its first import whether it compiles or interprets."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/kernels/in_interpreter.py"]
@@ -24,7 +25,7 @@ def test_in_the_interpreter() -> None:
 
 
 @pytest.mark.skipif("TRITON_INTERPRET" in os.environ, reason="where Triton interprets it does not compile")
-@pytest.mark.parametrize("real", ["fp32", "fp64"])
+@pytest.mark.parametrize("real", ["fp32", pytest.param("fp64", marks=pytest.mark.slow)])
 def test_down_to_machine_code(real: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The interpreter takes what the compiler refuses."""
     from triton.backends.compiler import GPUTarget  # noqa: PLC0415 it may not be installed

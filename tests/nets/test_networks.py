@@ -231,6 +231,7 @@ def test_wrn_weights_start_with_the_published_scale() -> None:
 @pytest.mark.parametrize("model", [Conv7(3, 10, norm="none"), MLP(784, 10)])
 def test_conv7_and_mlp_start_with_he_weights_and_no_bias(model: nn.Module) -> None:
     layers = [m for m in model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+    assert len(layers) > 2
     for layer in layers:
         fan_in = layer.weight[0].numel()
         gain = 1 if layer is layers[-1] else 2 / (1 + 0.1**2)
@@ -240,7 +241,9 @@ def test_conv7_and_mlp_start_with_he_weights_and_no_bias(model: nn.Module) -> No
 
 
 def test_cnn13_keeps_torchs_uniform_weights() -> None:
-    for conv in [m for m in CNN13(3, 10, width=32).modules() if isinstance(m, nn.Conv2d)]:
+    convs = [m for m in CNN13(3, 10, width=32).modules() if isinstance(m, nn.Conv2d)]
+    assert len(convs) == 9
+    for conv in convs:
         bound = 1 / math.sqrt(conv.weight[0].numel())
         assert 0.95 * bound < conv.weight.abs().max() <= bound
         assert abs(conv.weight.std().item() / (bound / math.sqrt(3)) - 1) < 5 / math.sqrt(2 * conv.weight.numel())

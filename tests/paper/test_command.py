@@ -65,10 +65,13 @@ def test_a_table_is_run_shown_listed_and_gone_on_with(here: Path, capsys: pytest
     assert sum("  # " in line and line.endswith(" %") for line in listed) == 6
 
 
-def test_every_listed_command_runs_its_cell_to_the_same_bits(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("jobs", ["1", pytest.param("2", marks=pytest.mark.slow)])
+def test_every_listed_command_runs_its_cell_to_the_same_bits(
+    here: Path, capsys: pytest.CaptureFixture[str], jobs: str
+) -> None:
     commands = [shlex.split(line) for line in said(capsys, "small", "--list", "--seeds", "1").splitlines()]
     assert [words[:3] for words in commands] == [["halfsure", "reproduce", "small"]] * 3
-    said(capsys, "small", "--seeds", "1", "--jobs", "2")
+    said(capsys, "small", "--seeds", "1", "--jobs", jobs)
     for words in commands:
         found = said(capsys, *words[2:], "--out", "again")
         (new, old) = (line.split(" %")[0].split()[-1] for line in found.splitlines()[-2:])
@@ -96,16 +99,22 @@ def test_one_column_by_itself(here: Path, capsys: pytest.CaptureFixture[str], mo
     assert names.count("--cell 'cifar10@250:") == names.count("\n") == 42
 
 
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["--jobs", "1"], "digits@20_supervised_s0"),
+        pytest.param(["--cell", "digits@20:fixmatch-ads:s1"], "digits@20_fixmatch-ads_s1", marks=pytest.mark.slow),
+    ],
+)
 def test_the_budget_stops_and_saves(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str], name: str
 ) -> None:
     endless = Table("endless", "Endless", SMALL.rows, SMALL.columns, steps=10**6, settings=SMALL.settings)
     monkeypatch.setitem(TABLES, "endless", endless)
-    for words in (["--jobs", "1"], ["--cell", "digits@20:fixmatch-ads:s1"]):
-        assert "the time is over: stopped" in said(capsys, "endless", "--budget", "3s", *words)
+    assert "the time is over: stopped" in said(capsys, "endless", "--budget", "3s", *words)
     folder = here / "runs" / "reproduce" / "cpu" / "endless"
-    assert {path.name for path in folder.iterdir()} == {"digits@20_supervised_s0", "digits@20_fixmatch-ads_s1"}
-    assert all((path / "resume.pt").exists() for path in folder.iterdir())
+    assert [path.name for path in folder.iterdir()] == [name]
+    assert (folder / name / "resume.pt").exists()
     assert not (here / "results" / "endless.jsonl").exists()
 
 
@@ -195,6 +204,7 @@ def test_cells_of_the_papers_protocol_have_its_networks_batches_and_length(table
             make_network(data, config)
 
 
+@pytest.mark.slow
 def test_two_ranks_run_a_cell_of_the_papers_protocol_and_one_writes_its_line(tmp_path: Path) -> None:
     """Its steps are cut to a few."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -122,6 +122,7 @@ def test_controls_have_the_labels_of_their_column_and_seed(tmp_path: Path) -> No
         assert found["test"]["error"] == wanted[name]
 
 
+@pytest.mark.slow
 def test_side_by_side_gives_the_same_bits(tmp_path: Path) -> None:
     cells = [cell(), cell("fixmatch-ads")]
     alone = {line["method"]: line["test"] for line in run(cells, tmp_path / "alone")}

@@ -221,7 +221,7 @@ def test_every_figure_is_drawn_and_the_same_again(name: str, tmp_path: Path, mon
     assert ElementTree.parse(once).getroot().tag.endswith("svg")
 
 
-@pytest.mark.parametrize(("name", "panels"), [("figure4", 4), ("figure6", 7)])
+@pytest.mark.parametrize(("name", "panels"), [("figure4", 4), pytest.param("figure6", 7, marks=pytest.mark.slow)])
 def test_a_second_column_is_a_second_row_of_panels(
     name: str, panels: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

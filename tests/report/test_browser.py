@@ -14,9 +14,10 @@ from tests.report.helpers import comparison
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HOSTILE = ("<script>document.title = 'broken'</script>", "</script><b>bold</b>", "<img src=x onerror=alert(1)>", "d")
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no chromium or google-chrome in PATH: apt-get install chromium"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium or google-chrome in PATH: apt-get install chromium"),
+]
 
 # Every element that holds text of its own, with its colour and the colour behind it.
 TEXTS = """() => {

@@ -136,6 +136,7 @@ def test_histograms_count_every_probability(tmp_path: Path) -> None:
 
 def test_the_audit_is_the_mean_over_seeds(trained: Path, whole: Path) -> None:
     table = read_page(whole).tables["Pseudo-labels by class, fixmatch-ads"]
+    assert len(table) == 11
     for k, (name, count, precision, coverage, correct, error) in enumerate(table[1:]):
         ends = [lines(trained / f"fixmatch-ads-s{seed}")[-1] for seed in SEEDS]
         by_class = [end["pseudo_labels"]["by_class"] for end in ends]

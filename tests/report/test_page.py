@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from halfsure import report
 from halfsure.data import from_arrays
@@ -130,6 +131,7 @@ def test_four_methods_by_five_seeds_stay_under_500_kb(tmp_path: Path) -> None:
     assert file.stat().st_size + shown < 500_000
 
 
+@pytest.mark.slow
 def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
     folder = comparison(tmp_path / "c", ["supervised", "fixmatch-ads"], [0, 1])
     mine = report.write([folder], tmp_path / "mine.html").read_bytes()

@@ -21,6 +21,7 @@ from rich.console import Console
 from torch import nn
 
 import halfsure
+from halfsure import _disk
 from halfsure.runs import folder as folder_module
 from halfsure.runs.checkpoint import TRAILER, read_state
 from halfsure.runs.folder import Folder
@@ -48,7 +49,8 @@ class Faults:
         self.patch.undo()
         self.calls, self._fail_at = 0, fail_at
         if kind == "write":
-            self.patch.setattr(folder_module, "open", self._open, raising=False)
+            for module in (_disk, folder_module):
+                self.patch.setattr(module, "open", self._open, raising=False)
         else:
             self.patch.setattr(os, kind, self._counted(getattr(os, kind)))
 
@@ -83,7 +85,7 @@ class Faults:
         return Written()
 
 
-@pytest.mark.parametrize("kind", ["replace", "fsync", "write"])
+@pytest.mark.parametrize("kind", ["replace", "write", pytest.param("fsync", marks=pytest.mark.slow)])
 def test_a_full_disk_at_any_write_loses_nothing_that_was_saved(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

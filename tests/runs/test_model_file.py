@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import halfsure
@@ -98,14 +98,12 @@ def test_a_whole_file_needs_no_folder(whole: bytes, file: Path) -> None:
     assert run.readings()["last"] is None
 
 
-@settings(max_examples=60)
 @given(data=st.data())
 def test_any_part_of_a_file_is_refused(whole: bytes, file: Path, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(whole) - 1))
     assert not survives(whole[:place], file)
 
 
-@settings(max_examples=150)
 @given(data=st.data())
 def test_bytes_that_changed_are_refused_or_do_no_harm(whole: bytes, file: Path, data: st.DataObject) -> None:
     header = 8 + struct.unpack("<Q", whole[:8])[0]
@@ -115,12 +113,14 @@ def test_bytes_that_changed_are_refused_or_do_no_harm(whole: bytes, file: Path, 
     survives(bytes(content), file)
 
 
-@settings(max_examples=150)
 @given(data=st.data())
 def test_a_bit_that_flipped_anywhere_is_noticed(whole: bytes, file: Path, data: st.DataObject) -> None:
-    content = bytearray(whole)
-    content[data.draw(st.integers(0, len(whole) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    assert not survives(bytes(content), file)
+    flipped = bytearray(whole)
+    flipped[data.draw(st.integers(0, len(whole) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    content = bytes(flipped)
+    if survives(content, file):  # the last of 17 digits may change and leave the number as it is
+        assert about(content) == about(whole)
+        assert parts(content)[1] == parts(whole)[1]
 
 
 JSON = st.recursive(
@@ -148,7 +148,6 @@ def changed(value: Any, place: tuple[Any, ...], new: Any) -> Any:
     return copy
 
 
-@settings(max_examples=200)
 @given(data=st.data())
 def test_any_json_anywhere_is_refused_or_does_no_harm(whole: bytes, file: Path, data: st.DataObject) -> None:
     told = about(whole)

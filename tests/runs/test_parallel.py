@@ -35,7 +35,7 @@ def same(one: Path, other: Path) -> bool:
 
 def test_one_by_one_is_what_start_does(tmp_path: Path) -> None:
     outcomes = run_many(jobs(tmp_path / "many", 2), workers=1)
-    for seed, outcome in enumerate(outcomes):
+    for seed, outcome in zip((0, 1), outcomes, strict=True):
         run = start(rows(), tiny(seed=seed, threads=1), out=tmp_path / f"alone{seed}")
         assert outcome.finished
         assert same(outcome.job.out, tmp_path / f"alone{seed}")
@@ -175,6 +175,7 @@ def script(*arguments: object) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_bits_and_one_that_dies_takes_no_other_with_it(tmp_path: Path) -> None:
     process = script(tmp_path, 12, "die")
     out, err = process.communicate(timeout=300)
@@ -188,6 +189,7 @@ def test_processes_give_the_same_bits_and_one_that_dies_takes_no_other_with_it(t
         assert same(tmp_path / "many" / f"run{seed}", tmp_path / f"alone{seed}")
 
 
+@pytest.mark.slow
 def test_a_signal_to_the_parent_stops_the_processes_after_a_step(tmp_path: Path) -> None:
     process = script(tmp_path / "many", 10**7)
     deadline = time.monotonic() + 240
@@ -236,10 +238,12 @@ def test_the_board_elsewhere_tells_what_is_running_from_time_to_time(monkeypatch
     ]
 
 
-def test_nothing_is_said_without_a_console() -> None:
+def test_nothing_is_said_without_a_console(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("halfsure.runs.board.SECONDS", 0.0)
     with Board(None, ["a"], [1]) as board:
         board.update([1])
         board.ended(0, "done")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_an_outcome_says_whether_it_is_one() -> None:

@@ -79,7 +79,10 @@ def same(one: Path, other: Path) -> None:
     assert (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=pytest.mark.slow if BN.items() <= CASES[case][1].items() else ()) for case in CASES],
+)
 def test_stopped_twice_and_gone_on_with(case: str, tmp_path: Path, stop_at: Callable[..., list[int]]) -> None:
     make, changes = CASES[case]
     config = tiny(**changes)
@@ -286,6 +289,7 @@ def test_a_signal_that_is_ignored_stays_so(number: int, tmp_path: Path, stop_at:
         signal.signal(number, before)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="kills by SIGKILL")
 def test_killed_at_any_moment_and_gone_on_with(tmp_path: Path) -> None:
     methods = ["vat+ads", "mixmatch-ads", "fixmatch-ads"]

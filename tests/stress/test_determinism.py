@@ -22,6 +22,7 @@ from tests.training.helpers import images, rows, tiny
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_another_process_gives_the_same_bits(tmp_path: Path) -> None:
     """With another hash seed, folder, place for temporary files, and pace of saving; and stopped three times."""
     (tmp_path / "elsewhere").mkdir()

@@ -22,15 +22,18 @@ from tests.training.helpers import rows, tiny
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fixmatch-ads", "vat+ads", "mixmatch"])
 def test_a_step_leaves_nothing_behind(method: str, tmp_path: Path) -> None:
     """But for what Python and torch keep for later use: it fills up in bursts, a leak grows in every stretch."""
     watch = Footprints(*range(200, 1401, 200))
     start(rows(), tiny(method=method, steps=1400, evaluations=1, save_minutes=0.02), out=tmp_path, watch=watch)
     assert watch.steady("blocks") < 0.5
-    assert watch.growth("tensors") == watch.growth("files") == watch.growth("threads") == 0
+    # A file that another test left may be closed meanwhile.
+    assert max(watch.growth(name) for name in ("tensors", "files", "threads")) <= 0
 
 
+@pytest.mark.slow
 def test_a_leak_of_one_object_a_step_is_seen() -> None:
     kept: list[object] = []
     seen = Footprints(100, 200, 300)
@@ -43,6 +46,7 @@ def test_a_leak_of_one_object_a_step_is_seen() -> None:
     assert seen.steady("blocks") > 0.95
 
 
+@pytest.mark.slow
 def test_fits_reports_and_predictions_give_everything_back(tmp_path: Path) -> None:
     data = rows()
 
@@ -90,6 +94,7 @@ print(seen, reads)
 """
 
 
+@pytest.mark.slow
 def test_metrics_can_be_read_while_they_are_written(tmp_path: Path) -> None:
     """A reader in a tight loop sees whole lines only, and never fewer than before; a report can be made meanwhile."""
     config = tiny(method="supervised", steps=60, evaluations=60)

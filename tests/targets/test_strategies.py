@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
@@ -114,6 +114,7 @@ def frozen_twin(
     return lambda z: weight * reference.fenchel_young(z, q, alpha)
 
 
+@settings(max_examples=settings().max_examples // 2)  # each takes long
 @given(logits(DTYPES))
 def test_every_loss_is_finite_not_negative_and_of_the_input_dtype(z: Tensor) -> None:
     z = z.requires_grad_()

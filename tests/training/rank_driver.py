@@ -145,17 +145,15 @@ def run_cases(ranks: Ranks, folder: Path) -> None:
     for name, case in CASES.items():
         model, run = run_case(case, own / name if case.kept else None)
         weights = {"model": model.state_dict(), "average": run.model.state_dict()}
-        found[name] = {
-            **weights,
-            "metrics": run.metrics,
-            "finished": run.metrics[-1]["step"] == case.settings.get("steps", BASE.steps),
-        }
+        found[name] = {**weights, "metrics": run.metrics, "finished": finished(run)}
     _, again = run_case(CASES["fixmatch"], own / "fixmatch")
-    found["again"] = {
-        "metrics": again.metrics,
-        "finished": again.metrics[-1]["step"] == CASES["fixmatch"].settings.get("steps", BASE.steps),
-    }
+    found["again"] = {"metrics": again.metrics, "finished": finished(again)}
     torch.save(found, folder / f"rank {ranks.rank}.pt")
+
+
+def finished(run: Trained) -> bool:
+    """Whether a run got to its last step, of however many its time allowed."""
+    return bool(run.metrics[-1]["step"] == run.config["config"]["steps"])
 
 
 def numbers(ranks: Ranks) -> dict[str, Any]:

@@ -198,6 +198,7 @@ def test_training_means_are_over_the_steps_since_the_last_line(monkeypatch: pyte
 
     monkeypatch.setattr(Training, "update", updating)
     metrics = start(rows(), tiny(method="vat", steps=40, evaluations=4)).metrics
+    assert len(metrics) == 4
     for place, line in enumerate(metrics):
         wanted = np.mean(totals[10 * place : 10 * place + 10], axis=0)
         assert [line["train"][name] for name in ("total", "supervised", "consistency")] == pytest.approx(wanted)

@@ -50,7 +50,7 @@ FILES = {".lock", "config.json", "metrics.jsonl", "model.safetensors", "resume.p
 Found = list[dict[str, Any]]
 
 
-def start(*arguments: str | Path, patience: float = 120) -> dict[str, Any]:
+def start(*arguments: str | Path, patience: float = 300) -> dict[str, Any]:
     """Run a module and wait for its end. → exit code, what it said and what it complained of."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", *map(str, arguments)]
@@ -127,6 +127,7 @@ def furthest(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
     return max((one[name] - other[name]).abs().max().item() for name in one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALIKE)
 def test_two_ranks_train_as_one_process_does(found: Found, name: str) -> None:
     model, average, _ = in_one_process(name)
@@ -137,6 +138,7 @@ def test_two_ranks_train_as_one_process_does(found: Found, name: str) -> None:
         assert furthest(found[rank][name]["average"], average) < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALIKE)
 def test_metrics_are_those_of_one_process(found: Found, name: str) -> None:
     _, _, metrics = in_one_process(name)
@@ -152,6 +154,7 @@ def test_the_settings_of_the_cases_matter() -> None:
         assert furthest(in_one_process(name)[0], plain) > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MIXED)
 def test_mixmatch_mixes_among_the_samples_of_a_rank(found: Found, name: str) -> None:
     twin = mixmatch_twin(config_of(name))
@@ -184,6 +187,7 @@ def mixmatch_twin(config: Config) -> dict[str, Tensor]:
     return dict(model.state_dict())
 
 
+@pytest.mark.slow
 def test_only_the_first_rank_writes(folder: Path, found: Found) -> None:
     kept = {name for name, case in CASES.items() if case.kept}
     assert {path.name for path in (folder / "rank 0").iterdir()} == kept
@@ -192,6 +196,7 @@ def test_only_the_first_rank_writes(folder: Path, found: Found) -> None:
     assert not (folder / "rank 1").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.kept])
 def test_what_is_saved_is_what_the_first_rank_has(folder: Path, found: Found, name: str) -> None:
     own, first = folder / "rank 0" / name, found[0][name]
@@ -202,6 +207,7 @@ def test_what_is_saved_is_what_the_first_rank_has(folder: Path, found: Found, na
     assert differences(Folder(own).metrics(), first["metrics"]) == []
 
 
+@pytest.mark.slow
 def test_batch_norm_statistics_are_each_ranks_own(found: Found) -> None:
     first, second = (found[rank]["batch norm"] for rank in (0, 1))
     statistics = [name for name in first["model"] if "running" in name]
@@ -216,6 +222,7 @@ def test_batch_norm_statistics_are_each_ranks_own(found: Found) -> None:
         assert torch.equal(second["average"][name], first["model"][name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*MIXED, *OWN])
 def test_ranks_agree_where_one_process_would_differ(found: Found, name: str) -> None:
     first, second = (found[rank][name] for rank in (0, 1))
@@ -227,18 +234,21 @@ def test_ranks_agree_where_one_process_would_differ(found: Found, name: str) -> 
     assert second["finished"]
 
 
+@pytest.mark.slow
 def test_each_rank_drops_values_of_its_own(found: Found) -> None:
     # With the same masks on both ranks nothing else would tell the run from one process with half of them.
     one, _, _ = in_one_process("dropout")
     assert furthest(found[0]["dropout"]["model"], one) > 1e-4
 
 
+@pytest.mark.slow
 def test_every_rank_returns_the_run_that_was_gone_on_with(found: Found) -> None:
     for rank in (0, 1):
         assert differences(found[rank]["again"]["metrics"], found[0]["fixmatch"]["metrics"]) == []
         assert found[rank]["again"]["finished"]
 
 
+@pytest.mark.slow
 def test_what_ranks_tell_each_other(found: Found) -> None:
     first, second = (found[rank]["numbers"] for rank in (0, 1))
     # Of 1, 2, 4 and 8 the mean is 3.75: the parts' average, and so are gradients.
@@ -258,6 +268,7 @@ def test_what_ranks_tell_each_other(found: Found) -> None:
         assert told["gather, integers"].tolist() == [0, 1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["supervised", "vat+ads", "fixmatch-ads+me"])
 def test_a_step_takes_one_message_beside_the_gradients(found: Found, method: str) -> None:
     for rank in (0, 1):
@@ -286,6 +297,7 @@ def test_more_ranks_than_samples_are_refused() -> None:
         make_feed(data, views, ("weak",), config, ranks=Ranks(0, 2), device=torch.device("cpu"))
 
 
+@pytest.mark.slow
 def test_the_command_line_under_torchrun(folder: Path, ends: dict[str, Any]) -> None:
     end, out = ends["digits"], folder / "digits"
     assert end["code"] == 0, end["err"]
@@ -297,6 +309,7 @@ def test_the_command_line_under_torchrun(folder: Path, ends: dict[str, Any]) -> 
     assert len(run.predict(halfsure.data.load("digits").train.samples[:3])) == 3
 
 
+@pytest.mark.slow
 def test_a_killed_rank_is_restarted_to_the_same_bits(folder: Path, found: Found, ends: dict[str, Any]) -> None:
     end = ends["killed"]
     assert end["code"] == 0, end["err"]
@@ -304,12 +317,14 @@ def test_a_killed_rank_is_restarted_to_the_same_bits(folder: Path, found: Found,
     assert_same_run(folder / "killed", folder / "undisturbed")
 
 
+@pytest.mark.slow
 def test_a_stopped_launcher_goes_on_to_the_same_bits(folder: Path, found: Found, ends: dict[str, Any]) -> None:
     assert ends["stopped"]["code"] != 0
     assert f"going on from step {ACCIDENT_STEP + 1}" in ends["undisturbed"]["out"]
     assert_same_run(folder / "stopped", folder / "undisturbed")
 
 
+@pytest.mark.slow
 def test_the_means_of_training_go_on_where_they_stopped(folder: Path, found: Found) -> None:
     means, expected = (
         [line["train"] for line in Folder(folder / name).metrics()] for name in ("stopped", "undisturbed")
@@ -317,6 +332,7 @@ def test_the_means_of_training_go_on_where_they_stopped(folder: Path, found: Fou
     assert differences(means, expected) == []
 
 
+@pytest.mark.slow
 def test_every_rank_that_is_stopped_knows_what_was_saved(ends: dict[str, Any]) -> None:
     said = ends["stopped"]["err"]
     assert "stopped after step 16. The last good checkpoint is that of step 16; go on with" in said

@@ -54,7 +54,7 @@ def test_sums_are_those_of_a_loop_whenever_they_are_read(chance: float) -> None:
     assert window.state() == {}
 
 
-@pytest.mark.parametrize("every", [3, 5, 50])
+@pytest.mark.parametrize("every", [5, *(pytest.param(steps, marks=pytest.mark.slow) for steps in (3, 50))])
 @pytest.mark.parametrize("method", ["supervised", "vat+ads", "mixmatch-ads", "fixmatch-ads"])
 def test_looking_seldom_changes_nothing(
     method: str, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -19,7 +19,7 @@ def mean_loss(temperature: float, logits: Tensor, labels: Tensor, map: Map, weig
 
 
 @pytest.mark.parametrize("map", MAPS, ids=lambda map: map.name)
-@settings(max_examples=30)
+@settings(max_examples=settings().max_examples // 2)  # each takes long
 @given(table=tables(fewest=1), seed=st.integers(0, 1000))
 def test_no_temperature_of_a_dense_grid_is_better(map: Map, table: tuple[Tensor, Tensor], seed: int) -> None:
     logits, labels = table
@@ -91,7 +91,6 @@ def naive_prior(probs: list[list[float]], shares: list[float], steps: int) -> li
     return prior
 
 
-@settings(max_examples=60)
 @given(table=tables(fewest=1), steps=st.integers(0, 5), seed=st.integers(0, 1000))
 def test_prior_against_naive_steps(table: tuple[Tensor, Tensor], steps: int, seed: int) -> None:
     probs = MAPS[seed % 3](table[0])

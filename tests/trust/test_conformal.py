@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -18,7 +18,6 @@ from tests.trust.samples import INF, MAPS, NAN, drawn, generator, rand, randn, r
 
 
 @pytest.mark.parametrize("map", MAPS, ids=lambda map: map.name)
-@settings(max_examples=40)
 @given(table=tables())
 def test_scores_are_the_loss_of_each_class(map: Map, table: tuple[Tensor, Tensor]) -> None:
     logits, labels = table
@@ -87,7 +86,6 @@ def test_p_values_and_sets_against_naive_counts(case: tuple[Conformal, list[Tens
             assert fit[only] == min(fit[y] for y in best)
 
 
-@settings(max_examples=60)
 @given(case=folds())
 def test_the_folds_own_p_values_make_up_ours_and_its_bound(case: tuple[Conformal, list[Tensor]]) -> None:
     """The step that carries the guarantee of several folds over: ours is at most α where the mean is at most a."""
@@ -166,7 +164,6 @@ def test_too_few_labels_are_told_just_where_every_class_is_in(n: int, coverage: 
         assert conformal_of(needed - 1).sets([worst], coverage, at_least_one=False).all()
 
 
-@settings(max_examples=80)
 @given(sizes=st.lists(st.integers(0, 20), min_size=1, max_size=3), seed=st.integers(0, 1000))
 def test_weights_tell_which_classes_no_score_keeps_out(sizes: list[int], seed: int) -> None:
     weights = rand(4, seed=seed).mul(4).round()  # some of them 0
@@ -290,7 +287,6 @@ def test_several_folds_with_a_learner_cover_about_what_was_asked() -> None:
     assert float(torch.stack(shares).mean()) == pytest.approx(1 - 6 / 44, abs=0.025)
 
 
-@settings(max_examples=60)
 @given(case=folds())
 def test_json_gives_the_same_bits_back(case: tuple[Conformal, list[Tensor]]) -> None:
     conformal, scores = case

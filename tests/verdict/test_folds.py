@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -55,7 +55,6 @@ def test_folds_deal_every_label_once_and_evenly(counts: list[int], folds: int, s
 
 
 @given(counts=st.lists(st.integers(2, 40), min_size=2, max_size=5), seed=st.integers(0, 1000))
-@settings(max_examples=60)
 def test_a_single_fold_holds_a_fifth(counts: list[int], seed: int) -> None:
     data = labels_only([k for k, count in enumerate(counts) for _ in range(count)])
     (some,) = deal(data, 1, seed)

@@ -10,6 +10,7 @@ from scipy.stats import chi2
 
 from halfsure.views import _kernel
 from halfsure.views import draws as _draws
+from halfsure.views._ops import ENHANCE, NAMES
 from halfsure.views.draws import STRONG, WEAK, base_key, bits, image_plan, sides
 
 COUNT = 100_000
@@ -108,5 +109,5 @@ def test_order_of_seed_stream_and_step_matters() -> None:
     assert len({int(base_key(WEAK, *triple)) for triple in numbers}) == len(numbers)
 
 
-def test_ops_and_levels_are_as_many_as_the_settings_have() -> None:
-    assert (_draws.OPS, _draws.LEVELS) == (14, 9)
+def test_ops_and_levels_are_as_many_as_there_are() -> None:
+    assert (_draws.OPS, _draws.LEVELS) == (len(NAMES), 9) == (14, len(ENHANCE) - 1)

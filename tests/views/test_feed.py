@@ -18,7 +18,7 @@ from halfsure.training.errors import RunError
 from halfsure.training.loop import require_views
 from halfsure.training.ranks import Ranks
 from halfsure.training.state import make_feed
-from halfsure.views import feed as inputs_module
+from halfsure.views import preprocessing
 from halfsure.views.batch import Batch, ViewName
 from halfsure.views.feed import Feed
 from halfsure.views.kinds import make_views
@@ -76,7 +76,7 @@ ROWS = {
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.parametrize("count", [60, 777])
 def test_rows_have_mean_0_and_deviation_1(kind: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs_module, "CHUNK", 100)
+    monkeypatch.setattr(preprocessing, "CHUNK", 100)
     data = table(ROWS[kind](np.random.default_rng(0), count).astype(np.float32))
     exact = data.train.samples.astype(np.float64)
     found = Preprocessing.of(data, "half")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -52,6 +53,11 @@ def only(op: str, level: int, count: int) -> NDArray[np.int64]:
     return np.tile(np.array([0, 0, 0, 0, 0, NAMES.index(op), 1, level]), (count, 1))
 
 
+@lru_cache(maxsize=20)
+def by_pillow(which: str, op: str, level: int) -> Bytes:
+    return np.stack([twin.to_array(twin.OPS[op](twin.to_pillow(image), level)) for image in SETS[which]])
+
+
 @pytest.mark.parametrize("run", [compiled, in_torch])
 @pytest.mark.parametrize("op", twin.OPS)
 @pytest.mark.parametrize("which", SETS)
@@ -59,7 +65,7 @@ def test_op_is_pillows(which: str, op: str, run: Callable[[Bytes, NDArray[np.int
     images = SETS[which]
     for level in LEVELS if op in twin.GEOMETRIC else range(1, 10):
         got = run(images, only(op, level, len(images)))
-        wanted = np.stack([twin.to_array(twin.OPS[op](twin.to_pillow(image), level)) for image in images])
+        wanted = by_pillow(which, op, level)
         assert got.shape == wanted.shape
         if op in twin.GEOMETRIC:
             assert (got != wanted).any(-1).mean() < 0.01, level
@@ -84,9 +90,18 @@ def test_autocontrast_of_every_range_is_pillows() -> None:
     np.testing.assert_array_equal(compiled(images, only("autocontrast", 1, len(images))), wanted)
 
 
-def test_smoothing_rounds_as_division_does() -> None:
+@pytest.mark.parametrize("run", [compiled, in_torch])
+def test_sharpening_every_weighted_sum_is_pillows_to_the_bit(run: Callable[[Bytes, NDArray[np.int64]], Bytes]) -> None:
+    """Eight neighbours and five times the middle are divided by 13, which the compiled code does by multiplying."""
     totals = np.arange(13 * 255 + 1)
-    np.testing.assert_array_equal((totals + 6) * 5042 >> 16, (totals + 6) // 13)
+    middle = totals // 13 + (totals % 13 >= 5)
+    each, left = np.divmod(totals - 5 * middle, 8)
+    nine = each[:, None] + (np.insert(np.arange(8), 4, 8) < left[:, None])
+    nine[:, 4] = middle
+    assert (nine.sum(1) + 4 * middle).tolist() == totals.tolist()
+    images = nine.reshape(-1, 3, 3, 1).astype(np.uint8)
+    wanted = np.stack([twin.to_array(twin.OPS["sharpness"](twin.to_pillow(image), 1)) for image in images])
+    np.testing.assert_array_equal(run(images, only("sharpness", 1, len(images))), wanted)
 
 
 def test_ops_are_numbered_as_the_twin_numbers_them() -> None:
