@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 WORKERS := --numprocesses 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow faults fuzz lint format docs bench bench-quick build clean
+.PHONY: help demo test test-all faults fuzz lint format docs bench bench-quick against build clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -56,6 +56,9 @@ bench: $(READY)  ## measure losses, views, steps and scale against their peers, 
 
 bench-quick: $(READY)  ## the same for losses and views only; under a minute
 	$(PY) benchmarks/bench.py --quick
+
+against: $(READY)  ## compare bits and speed with an older tree: version 0.1, or any revision by REV=...; under 6 minutes
+	$(PY) benchmarks/against.py $(REV)
 
 build: $(READY)  ## build the wheel and install it into an empty environment
 	rm -rf dist build

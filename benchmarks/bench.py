@@ -11,7 +11,7 @@ import io
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -19,11 +19,11 @@ import losses
 import reach
 import scale
 import steps
-from rows import Row, header
+from rows import Row, header, reached
 
 import views
 
-__all__ = ["bench", "reached"]
+__all__ = ["bench"]
 
 Group = Callable[[bool], Iterator[Row]]
 
@@ -67,15 +67,6 @@ def bench(groups: dict[str, Group], *, quick: bool) -> list[Row]:
     print(f"\n{len(found)} rows in {minutes:.1f} minutes, {busy:.1f} of the processor's")
     print(reached(found), flush=True)
     return found
-
-
-def reached(rows: Sequence[Row]) -> str:
-    """How many targets were reached, and which were not."""
-    aimed = [row for row in rows if row.target is not None]
-    missed = [row for row in aimed if not row.reached]
-    lines = [f"{len(aimed) - len(missed)} of {len(aimed)} targets reached"]
-    lines += [f"  not: {row.what}, {row.ratio:.2f} × {row.peer}, {row.bound} {row.target:g}" for row in missed]
-    return "\n".join(lines)
 
 
 def cpu_seconds() -> float:

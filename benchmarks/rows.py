@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Row", "header"]
+__all__ = ["Row", "header", "reached", "show"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,15 @@ class Row:
 def header() -> str:
     """The line above the rows."""
     return f"{'what':<44}{'peer':<24}{'ratio (lowest to highest)':>26}{'target':>8}  reached"
+
+
+def reached(rows: Sequence[Row]) -> str:
+    """How many targets were reached, and which were not."""
+    aimed = [row for row in rows if row.target is not None]
+    missed = [row for row in aimed if not row.reached]
+    lines = [f"{len(aimed) - len(missed)} of {len(aimed)} targets reached"]
+    lines += [f"  not: {row.what}, {row.ratio:.2f} × {row.peer}, {row.bound} {row.target:g}" for row in missed]
+    return "\n".join(lines)
 
 
 def show(rows: Iterable[Row]) -> None:

@@ -21,7 +21,6 @@ from rows import Row, header, show
 from sklearn.datasets import load_sample_images
 
 from halfsure.views import StrongImage, WeakImage
-from halfsure.views import draws as _draws
 
 ROUNDS = 50
 QUICK_ROUNDS = 15
@@ -60,9 +59,9 @@ def pillows(view: WeakImage | StrongImage, images: NDArray[np.uint8]) -> Callabl
     root = str(Path(__file__).parents[1])
     if root not in sys.path:
         sys.path.insert(0, root)
-    twin = import_module("tests.views.twin")
-    sides = _draws.sides(*images.shape[1:3], flip=view.flip, shift=view.shift, ops=view.ops)
-    plan = _draws.image_plan(_draws.base_key(view.kind, view.seed, 0, 0), np.arange(len(images)), sides)
+    twin, draws = import_module("tests.views.twin"), import_module("halfsure.views.draws")
+    sides = draws.sides(*images.shape[1:3], flip=view.flip, shift=view.shift, ops=view.ops)
+    plan = draws.image_plan(draws.base_key(view.kind, view.seed, 0, 0), np.arange(len(images)), sides)
 
     def work(step: int) -> int:
         some = np.arange(64 * step, 64 * (step + 1)) % len(images)
