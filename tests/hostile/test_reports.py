@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from playwright.sync_api import Browser, sync_playwright
 
 from halfsure import report
-from halfsure.report import markup
+from halfsure.report.plots import draw
+from halfsure.report.render import environment, render
 from tests.report.helpers import Page, comparison, made_up_run, read_page
 from tests.report.test_browser import CHROMIUM, beyond, show
 
@@ -107,12 +108,32 @@ def test_behind_the_escaping_there_is_a_second_wall(tmp_path: Path, browser: Bro
 
 @given(st.text() | st.sampled_from(CLASSES))
 def test_text_never_opens_or_ends_anything(value: str) -> None:
-    shown = markup.text(value)
+    shown = render(environment().from_string("{{ value }}"), value=value)
     assert not set(shown) & set("<>\"'")
     shown.encode()
     page = Page(f'<p title="{shown}">{shown}</p>')
     assert [tag for tag, _ in page.elements] == ["p"]
     assert page.elements[0][1]["title"] == page.text
+
+
+@pytest.mark.parametrize("value", [name for name in CLASSES if name.isprintable()])
+def test_text_in_a_plot_never_opens_or_ends_anything(value: str) -> None:
+    def drawn(text: str) -> Page:
+        plot = draw("p", lambda axes: axes.set_title(text), title="", x=text, y=text, label="")
+        return Page(str(plot.shapes))
+
+    plain, page = drawn("plain"), drawn(value)
+    shape = [[(tag, set(attributes)) for tag, attributes in found.elements] for found in (plain, page)]
+    assert shape[0] == shape[1]
+    assert page.text.count(value) == plain.text.count("plain") == 3
+
+
+def test_plots_alone_are_trusted_to_be_html() -> None:
+    folder = Path(report.__file__).parent
+    trust = re.compile(r"Markup\(|__html__|\|\s*safe\b|autoescape\s*=?\s*[Ff]alse")
+    files = [file for file in folder.rglob("*.*") if file.suffix in (".py", ".html")]
+    assert len(files) > 20
+    assert [file.name for file in files if trust.search(file.read_text(encoding="utf-8"))] == ["svg.py"]
 
 
 NUMBERS: list[Any] = [0, -1, 1e-320, 1e30, -1e30, 1e308, 2**62, None, "x", [], {}, True]

@@ -19,6 +19,7 @@ from halfsure.report.histogram import shares
 from halfsure.report.lines import curve, thin
 from halfsure.report.panels import at
 from halfsure.report.reading import Record, number
+from halfsure.report.render import render
 from halfsure.report.study import Group, read
 from halfsure.report.summary import summary
 from halfsure.simplex import SPARSEMAX
@@ -89,7 +90,8 @@ def test_the_words_about_the_interval(
         for seed, error in enumerate(errors):
             ends = {"test": {"error": error if place == 1 else 0.5 + 0.01 * seed}}
             made_up_run(tmp_path / f"{method}{seed}", method, seed, last=ends)
-    text = summary(read(sorted(path for path in tmp_path.iterdir())))
+    study = read(sorted(path for path in tmp_path.iterdir()))
+    text = render("summary.html", study=study, content=summary(study))
     assert ("it leaves out zero" in text) == sure
     assert ("chance cannot be ruled out" in text) == (not sure)
     assert ("does not know that the lowest was picked" in text) == picked

@@ -1,8 +1,9 @@
 """Class by class: what pseudo-labels name, how often they are right, and which classes are still mistaken."""
 
-from halfsure.report.markup import NOTHING, Cell, details, number_cell, percent, section, table, text
+from halfsure.report.elements import Cell, Table, number_cell, share_cell
 from halfsure.report.reading import part_name, within
 from halfsure.report.study import Group, Study, mean_sd
+from halfsure.report.wording import NOTHING
 
 __all__ = ["audit", "class_mean"]
 
@@ -10,23 +11,11 @@ MOST = 100
 """Classes shown, those with the largest error first if there are more."""
 
 
-def audit(study: Study) -> str:
+def audit(study: Study) -> dict[str, object] | None:
     """Section: a table a method, that of the best one open."""
     made = [(group, _table(study, group)) for group in study.groups]
     known = [(group, found) for group, found in made if found]
-    if not known:
-        return ""
-    where = f" The last column is the error on {part_name(study.part)} samples of the class." if study.part else ""
-    words = (
-        "Pseudo-labels are what the method's own strategy would make of the unlabeled samples that were scored; for "
-        "methods without targets the best class where its probability is at least 0.95. Named: how many name the "
-        "class; precision: how many of these are right; coverage: how many samples of the class get any pseudo-label; "
-        f"correct: how many get the right one.{where}{' Means over seeds.' if not study.single else ''}"
-    )
-    tables = [
-        found if len(known) == 1 else details(group.name, found, open=group is study.best) for group, found in known
-    ]
-    return section("audit", "Pseudo-labels by class", f'<p class="note">{text(words)}</p>\n' + "\n".join(tables))
+    return {"tables": known} if known else None
 
 
 def class_mean(group: Group, *keys: str) -> list[float | None]:
@@ -36,7 +25,7 @@ def class_mean(group: Group, *keys: str) -> list[float | None]:
     return [mean_sd(value for value in row if isinstance(value, int | float))[0] for row in rows]
 
 
-def _table(study: Study, group: Group) -> str:
+def _table(study: Study, group: Group) -> Table | None:
     names, columns, classes = [], [], group.first.classes
     for name in ("count", "precision", "coverage", "correct"):
         names.append("named" if name == "count" else name)
@@ -46,21 +35,20 @@ def _table(study: Study, group: Group) -> str:
         names.append(f"{part_name(study.part)} error")
         columns.append(errors)
     if not any(columns):
-        return ""
+        return None
     chosen, note = list(range(len(classes))), ""
     if len(classes) > MOST:
         chosen = sorted(chosen, key=lambda k: -(_at(errors, k) or 0))[:MOST]
-        note = f'<p class="note">The {MOST} of {len(classes):,} classes with the largest error.</p>'
+        note = f"The {MOST} of {len(classes):,} classes with the largest error."
     rows = [_row(k, classes[k], [_at(column, k) for column in columns]) for k in chosen]
-    return note + table(["class", *names], rows, caption=f"Pseudo-labels by class, {group.name}")
+    return Table(f"Pseudo-labels by class, {group.name}", ["class", *names], rows, note=note)
 
 
 def _row(k: int, name: str, values: list[float | None]) -> list[Cell]:
     """A class, sorted by its place; how often it is named; shares."""
     count, *shares = values
     shown = NOTHING if count is None else f"{count:,.1f}".removesuffix(".0")
-    cells = [number_cell(percent(share), share) for share in shares]
-    return [Cell(text(name), float(k)), number_cell(shown, count), *cells]
+    return [Cell(name, float(k)), number_cell(shown, count), *map(share_cell, shares)]
 
 
 def _at(values: list[float | None], k: int) -> float | None:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from halfsure.report.markup import Cell, cell, details, number_cell, percent, section, table
-from halfsure.report.panels import figure_of
+from halfsure.report.elements import Cell, Figure, Plot, Table, number_cell, share_cell
 from halfsure.report.plots import QUIET, draw, look
-from halfsure.report.reading import number, part_name, within
+from halfsure.report.reading import number, within
 from halfsure.report.study import Group, Study, mean_sd
+from halfsure.report.wording import percent
 
 __all__ = ["Bin", "calibration", "pooled"]
 
@@ -26,31 +26,22 @@ class Bin:
     accuracy: float
 
 
-def calibration(study: Study) -> str:
+def calibration(study: Study) -> dict[str, object] | None:
     """Section: a reliability diagram a method, and the bins as a table."""
     part = study.part
     if part is None:
-        return ""
+        return None
     found = [(place, group, pooled(group, part)) for place, group in enumerate(study.groups)]
     known = [(place, group, bins) for place, group, bins in found if any(b.count for b in bins)]
     if not known:
-        return ""
-    plots = [_diagram(study, place, group, bins) for place, group, bins in known]
-    seeds = " Seeds are put together in the bins; the ECE is the mean over them." if not study.single else ""
-    caption = (
-        f"On {part_name(part)} samples, read in the map each model was trained in. Bars: accuracy of the predictions "
-        "whose largest probability falls into the bin, stronger in colour the more there are; their number is above. "
-        "Marks: mean probability and accuracy. On the dashed line predictions are right as often as they claim; below "
-        "it they claim too much, above it too little. "
-        f"ECE is the mean distance from it.{seeds} {_softmax(study, part)}"
-    )
-    numbers = table(
-        ["method", "from", "to", "samples", "confidence", "accuracy"],
-        (_row(group, one) for _, group, bins in known for one in bins if one.count),
-        caption="Reliability bins",
-    )
-    figure = figure_of("Reliability", "", plots, caption)
-    return section("calibration", "Calibration", figure + details("The bins as a table", numbers))
+        return None
+    columns = ["method", "from", "to", "samples", "confidence", "accuracy"]
+    rows = [_row(group, one) for _, group, bins in known for one in bins if one.count]
+    return {
+        "figure": Figure([_diagram(study, place, group, bins) for place, group, bins in known]),
+        "softmax": [(group.name, mean_sd(group.ends(part, "softmax_ece").values())[0]) for group in study.groups],
+        "bins": Table("Reliability bins", columns, rows),
+    }
 
 
 def pooled(group: Group, part: str) -> list[Bin]:
@@ -82,7 +73,7 @@ def _pool(rows: Sequence[dict[str, float]]) -> Bin:
     return Bin(lower, upper, count, mean["confidence"], mean["accuracy"])
 
 
-def _diagram(study: Study, place: int, group: Group, bins: list[Bin]) -> str:
+def _diagram(study: Study, place: int, group: Group, bins: list[Bin]) -> Plot:
     shown, filled = look(place), [one for one in bins if one.count]
     total, most = sum(one.count for one in filled), max(one.count for one in filled)
 
@@ -110,16 +101,6 @@ def _short(count: int) -> str:
 
 
 def _row(group: Group, one: Bin) -> list[Cell]:
-    return [
-        cell(group.name),
-        number_cell(f"{one.lower:.3f}", one.lower),
-        number_cell(f"{one.upper:.3f}", one.upper),
-        number_cell(f"{one.count:,}", one.count),
-        number_cell(f"{one.confidence:.3f}", one.confidence),
-        number_cell(percent(one.accuracy), one.accuracy),
-    ]
-
-
-def _softmax(study: Study, part: str) -> str:
-    found = [(group.name, mean_sd(group.ends(part, "softmax_ece").values())[0]) for group in study.groups]
-    return "Read through softmax the ECE would be " + "; ".join(f"{name} {percent(ece)}" for name, ece in found) + "."
+    lower, upper, confidence = (number_cell(f"{x:.3f}", x) for x in (one.lower, one.upper, one.confidence))
+    count = number_cell(f"{one.count:,}", one.count)
+    return [Cell(group.name), lower, upper, count, confidence, share_cell(one.accuracy)]

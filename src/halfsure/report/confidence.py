@@ -1,26 +1,24 @@
 """The paper's Fig. 4 to 6 on one's own run: how sure the model becomes, and among how many candidates it wavers."""
 
+from halfsure.report.elements import Figure
 from halfsure.report.histogram import histogram
-from halfsure.report.markup import section
 from halfsure.report.panels import Measure, Panel, at, over_steps
 from halfsure.report.reading import Line, Record, number
 from halfsure.report.study import Study
 
 __all__ = ["confidence"]
 
-WHERE = {"test": "test samples", "val": "validation samples", "unlabeled": "unlabeled samples"}
 
-
-def confidence(study: Study) -> str:
+def confidence(study: Study) -> dict[str, object] | None:
     """Section: confidence and candidates over steps."""
     part = study.unlabeled
     if part is None:
-        return ""
-    parts = (_dominant(study, part), _candidates(study, part), histogram(study, part, WHERE[part]))
-    return section("confidence", "Confidence and candidates", "\n".join(parts))
+        return None
+    sure, candidates = _dominant(study, part), _candidates(study, part)
+    return {"dominant": sure, "candidates": candidates, "histogram": histogram(study, part)}
 
 
-def _dominant(study: Study, part: str) -> str:
+def _dominant(study: Study, part: str) -> Figure | None:
     unlabeled = Measure("Loss on unlabeled samples", _unlabeled_loss)
     loss = Panel(unlabeled.name, "C + D", (unlabeled,), keep_zero=False)
     sure = Panel(
@@ -32,18 +30,10 @@ def _dominant(study: Study, part: str) -> str:
         ),
         top=1.02,
     )
-    return over_steps(
-        study,
-        "dominant",
-        "Loss and confidence (Fig. 4 of the paper)",
-        [loss, sure],
-        f"The loss on unlabeled samples, and the mean largest probability over {WHERE[part]}: in the map the model was "
-        "trained in, and as softmax would read the same logits. Confidence should rise no further than accuracy does. "
-        "A model trained in sparsemax looks unsure through softmax; that reading is not its own.",
-    )
+    return over_steps(study, "dominant", [loss, sure])
 
 
-def _candidates(study: Study, part: str) -> str:
+def _candidates(study: Study, part: str) -> Figure | None:
     def support(record: Record, line: Line) -> float | None:
         return number(line, part, f"{record.own}support")
 
@@ -61,21 +51,7 @@ def _candidates(study: Study, part: str) -> str:
         (Measure("Truth among the candidates", hit), Measure("Best class is right", right)),
         top=102,
     )
-    return over_steps(
-        study,
-        "candidates",
-        "Candidates and accuracy (Fig. 5 of the paper)",
-        [candidates, accuracy],
-        f"Over {WHERE[part]}: how many classes have a probability above zero, how often the true class is among them "
-        "(top-m accuracy), and how often the best one is right. Good training lowers the number of candidates and "
-        f"keeps the truth among them.{_through(study)}",
-    )
-
-
-def _through(study: Study) -> str:
-    if not any(group.first.own for group in study.groups):
-        return ""
-    return " In softmax every class is a candidate, so models trained in it are read through sparsemax here."
+    return over_steps(study, "candidates", [candidates, accuracy])
 
 
 def _unlabeled_loss(_: Record, line: Line) -> float | None:

@@ -1,12 +1,13 @@
 """Errors and losses over the steps of training."""
 
-from halfsure.report.markup import section
+from halfsure.report.elements import Figure
 from halfsure.report.panels import Measure, Panel, at, over_steps
 from halfsure.report.reading import PARTS
 from halfsure.report.study import Study
 
 __all__ = ["training"]
 
+TERMS = {"supervised": "Labels (S)", "consistency": "Consistency (C)", "distillation": "Distillation (D)"}
 ERRORS = Panel(
     "Error",
     "error, %",
@@ -15,32 +16,11 @@ ERRORS = Panel(
 LOSSES = Panel(
     "Terms of the loss",
     "loss",
-    (
-        Measure("Labels (S)", at("train", "supervised")),
-        Measure("Consistency (C)", at("train", "consistency")),
-        Measure("Distillation (D)", at("train", "distillation")),
-    ),
+    tuple(Measure(name, at("train", term)) for term, name in TERMS.items()),
     keep_zero=False,
 )
 
 
-def training(study: Study) -> str:
+def training(study: Study) -> dict[str, Figure | None]:
     """Section: how the runs learnt."""
-    errors = over_steps(
-        study,
-        "errors",
-        "Error over the run",
-        [ERRORS],
-        "Share of wrong predictions of the averaged model at each evaluation; lower is better. The error on unlabeled "
-        "samples is known only where their labels are, and training never sees it.",
-    )
-    losses = over_steps(
-        study,
-        "losses",
-        "Loss over the run",
-        [LOSSES],
-        "What training makes small, before weighting, as the mean since the evaluation before: S on labeled samples, "
-        "C between views or mixtures of unlabeled ones, D by an added strategy. A method shows the terms it has. "
-        "Losses of different maps are on different scales: compare their course, not their height.",
-    )
-    return section("training", "Training", errors + losses)
+    return {"errors": over_steps(study, "errors", [ERRORS]), "losses": over_steps(study, "losses", [LOSSES])}

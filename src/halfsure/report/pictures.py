@@ -2,15 +2,14 @@
 
 import base64
 import io
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from halfsure.report.markup import text
-
-__all__ = ["picture"]
+__all__ = ["Picture", "picture"]
 
 TINY = 32
 """Images up to this side are shown pixel by pixel."""
@@ -20,18 +19,28 @@ COLOURS = 64
 VALUES = 6
 
 
-def picture(sample: NDArray[Any], name: str) -> str:
-    """HTML of one sample: an image (height, width, channels) or a row (features,)."""
+@dataclass(frozen=True)
+class Picture:
+    """A small image."""
+
+    kind: str
+    """Its class in the style sheet."""
+    width: int
+    height: int
+    png: str
+    """The file in base64."""
+
+
+def picture(sample: NDArray[Any]) -> Picture | str:
+    """An image (height, width, channels), or the first values of a row (features,)."""
     if sample.ndim == 1:
         shown = ", ".join(f"{value:.3g}" for value in sample[:VALUES].tolist())
-        return f'<p class="values">{text(shown)}{" …" if len(sample) > VALUES else ""}</p>'
+        return shown + (" …" if len(sample) > VALUES else "")
     image = _image(sample)
-    kind = "tiny" if max(image.size) <= TINY else "photo"
     file = io.BytesIO()
     image.save(file, "PNG", optimize=True)
-    data = base64.b64encode(file.getvalue()).decode()
-    wide, high = image.size
-    return f'<img class="{kind}" width="{wide}" height="{high}" alt="{text(name)}" src="data:image/png;base64,{data}">'
+    kind = "tiny" if max(image.size) <= TINY else "photo"
+    return Picture(kind, *image.size, base64.b64encode(file.getvalue()).decode())
 
 
 def _image(sample: NDArray[Any]) -> Image.Image:

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
@@ -10,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from halfsure.report.elements import Look, Plot
 from halfsure.report.lines import Curve
-from halfsure.report.markup import text
 from halfsure.report.svg import inline
 
-__all__ = ["COLOURS", "INK", "QUIET", "Look", "draw", "lines", "look", "swatch"]
+__all__ = ["COLOURS", "INK", "QUIET", "draw", "lines", "look"]
 
 COLOURS = 8
 """How many colours the style sheet has; a safe set for colour-blind readers, after Okabe and Ito."""
@@ -24,15 +23,7 @@ INK, QUIET, RULE = "#010101", "#010102", "#010103"
 STANDINS = {INK: "ink", QUIET: "quiet", RULE: "rule"} | {f"#0102{k:02x}": f"c{k}" for k in range(COLOURS)}
 
 DASHES = ((), (6, 2), (2, 1.5), (7, 2, 1.5, 2), (4, 1.5), (1, 1), (9, 3), (4, 1, 1, 1, 1, 1))
-MARKERS = {
-    "o": '<circle cx="16" cy="6" r="3.2"/>',
-    "s": '<path d="M13 3h6v6h-6z"/>',
-    "^": '<path d="M16 2l4 7h-8z"/>',
-    "D": '<path d="M16 2l4 4-4 4-4-4z"/>',
-    "v": '<path d="M16 10l4-7h-8z"/>',
-    "<": '<path d="M12 6l7-4v8z"/>',
-    ">": '<path d="M20 6l-7-4v8z"/>',
-}
+MARKERS = "os^Dv<>"
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "halfsure",
@@ -58,50 +49,18 @@ SIZE = (4.6, 3.1)  # in inches of 72 units
 MARKS = 8
 
 
-@dataclass(frozen=True)
-class Look:
-    """How a line looks: a colour, and for those who cannot tell colours apart a dash and a marker."""
-
-    colour: str
-    dash: tuple[float, ...]
-    marker: str
-    variable: str
-    """The colour's name in the style sheet."""
-
-
 def look(place: int) -> Look:
     """The look of the k-th line; no two of the first 56 are the same."""
     colour = place % COLOURS
-    return Look(f"#0102{colour:02x}", DASHES[colour], list(MARKERS)[place % len(MARKERS)], f"c{colour}")
+    return Look(f"#0102{colour:02x}", DASHES[colour], MARKERS[place % len(MARKERS)], f"c{colour}")
 
 
-def swatch(place: int) -> str:
-    """A short piece of the k-th line, for legends."""
-    shown = look(place)
-    dash = f' stroke-dasharray="{" ".join(str(1.8 * d) for d in shown.dash)}"' if shown.dash else ""
-    colour = f"var(--{shown.variable})"
-    return (
-        f'<svg class="swatch" viewBox="0 0 32 12" width="32" height="12" aria-hidden="true" style="color: {colour}">'
-        f'<path d="M1 6h30" stroke="currentColor" stroke-width="1.8" fill="none"{dash}/>'
-        f'<g fill="currentColor">{MARKERS[shown.marker]}</g></svg>'
-    )
-
-
-def draw(
-    name: str,
-    paint: Callable[[Axes], None],
-    *,
-    title: str,
-    x: str,
-    y: str,
-    label: str,
-    size: tuple[float, float] = SIZE,
-) -> str:
-    """One set of axes as SVG under its title; `label` tells those who cannot see it what is in it."""
+def draw(name: str, paint: Callable[[Axes], object], *, title: str, x: str, y: str, label: str) -> Plot:
+    """One set of axes; `name` is what its ids begin with."""
     with mpl.rc_context():
         mpl.rcdefaults()  # a reader's own settings of matplotlib have no place here
         mpl.rcParams.update(STYLE)
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=SIZE, layout="constrained")
         axes = figure.add_subplot()
         paint(axes)
         axes.set_xlabel(x)
@@ -111,18 +70,12 @@ def draw(
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(out, format="svg", transparent=True, metadata=nothing)
     # The title is HTML: it wraps, and a name in any script finds its letters in the reader's fonts.
-    return f"<h4>{text(title)}</h4>{inline(out.getvalue(), name, label, STANDINS)}"
+    return Plot(title, label, *inline(out.getvalue(), name, STANDINS))
 
 
 def lines(
-    name: str,
-    curves: Sequence[tuple[Curve, Look]],
-    *,
-    title: str,
-    y: str,
-    label: str,
-    top: float | None = None,
-) -> str:
+    name: str, curves: Sequence[tuple[Curve, Look]], *, title: str, y: str, label: str, top: float | None = None
+) -> Plot:
     """Curves over steps, from 0 up to `top` or all there is, with a band from the lowest to the highest seed."""
 
     def paint(axes: Axes) -> None:

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from halfsure.data import Data, DataError, Split
 from halfsure.data.opening import DataConfig, open_again
-from halfsure.report.markup import section, text
-from halfsure.report.panels import figure
 from halfsure.report.pictures import picture
 from halfsure.report.reading import Record
 from halfsure.report.study import Study
@@ -23,8 +21,6 @@ __all__ = ["Chosen", "choose_ambiguous", "choose_mistakes", "samples"]
 MANY = 12
 LOOKED_AT = 5000
 """Samples the model is asked about, spread evenly over larger sets."""
-NAMED = 4
-"""Candidates that are named; of more the number."""
 
 
 @dataclass(frozen=True)
@@ -43,31 +39,19 @@ class Chosen:
     """Out of how many they were chosen."""
 
 
-def samples(study: Study) -> str:
+def samples(study: Study) -> dict[str, object] | None:
     """Section: a dozen samples of either kind, of one run."""
     record = study.best.first
-    whose = (
-        f" The run is {study.best.name} with seed {record.seed}: the first seed of the method with the lowest error."
-    )
-    which = "" if study.single else whose
     try:
         run, data = load(record.path), _data(study, record)
         mistakes, ambiguous = choose_mistakes(run, data), choose_ambiguous(run, data)
     except (DataError, RunError, OSError, ImportError, ValueError) as error:
         if study.data is not None and isinstance(error, DataError):
             raise
-        why = f"The samples cannot be shown: {error}."
-        return section("samples", "Samples", f'<p class="note">{text(why)}</p>')
-    content = _cards(
-        "Most confident mistakes", mistakes, run, f"Wrong predictions with the largest probability.{which}"
-    )
-    content += _cards(
-        "Most ambiguous unlabeled samples",
-        ambiguous,
-        run,
-        f"Samples with the most candidates; of equally many those whose two best classes are closest.{which}",
-    )
-    return section("samples", "Samples", content) if content else ""
+        return {"error": error}
+    if mistakes is None and ambiguous is None:
+        return None
+    return {"error": None, "mistakes": _cards(mistakes, run), "ambiguous": _cards(ambiguous, run)}
 
 
 def choose_mistakes(run: Run, data: Data, many: int = MANY) -> Chosen | None:
@@ -136,26 +120,13 @@ def _data(study: Study, record: Record) -> Data:
     return data
 
 
-def _cards(title: str, chosen: Chosen | None, run: Run, caption: str) -> str:
+def _cards(chosen: Chosen | None, run: Run) -> dict[str, Any] | None:
     if chosen is None:
-        return ""
-    cards = "\n".join(_card(chosen, k, run) for k in range(len(chosen.indices)))
-    looked = f" Chosen from {chosen.looked_at:,} {chosen.part} samples."
-    return figure(title, f'<ul class="cards">\n{cards}\n</ul>', caption + looked)
-
-
-def _card(chosen: Chosen, k: int, run: Run) -> str:
-    probs, truth = chosen.probs[k], int(chosen.labels[k])
-    order = np.argsort(-probs, kind="stable").tolist()
-    candidates = [c for c in order if probs[c] > 0]
-    pairs = [f"{text(run.classes[c])} {probs[c]:.2f}" for c in candidates[:NAMED]]
-    named = " ".join(f'<span class="pair">{pair}{"," * (k < len(pairs))}</span>' for k, pair in enumerate(pairs, 1))
-    more = f" and {len(candidates) - NAMED} more" if len(candidates) > NAMED else ""
-    true = f"<div><dt>true</dt> <dd><b>{text(run.classes[truth])}</b></dd></div>" if truth >= 0 else ""
-    name = f"{'training' if chosen.part == 'unlabeled' else chosen.part} sample {int(chosen.indices[k])}"
-    return (
-        f"<li>{picture(chosen.samples[k], name)}<dl>"
-        f"<div><dt>predicted</dt> <dd><b>{text(run.classes[order[0]])}</b> {probs[order[0]]:.2f}</dd></div>{true}"
-        f"<div><dt>candidates</dt> <dd>{named}{more}</dd></div></dl>"
-        f'<p class="where">{text(name)}</p></li>'
-    )
+        return None
+    part, cards = "training" if chosen.part == "unlabeled" else chosen.part, []
+    for sample, index, probs, label in zip(chosen.samples, chosen.indices, chosen.probs, chosen.labels, strict=True):
+        ranked = [(run.classes[c], probs[c]) for c in np.argsort(-probs, kind="stable")]
+        shown = {"name": f"{part} sample {index}", "picture": picture(sample)}
+        truth, candidates = run.classes[label] if label >= 0 else None, [pair for pair in ranked if pair[1] > 0]
+        cards.append(shown | {"predicted": ranked[0], "truth": truth, "candidates": candidates})
+    return {"part": chosen.part, "looked_at": chosen.looked_at, "cards": cards}

@@ -9,9 +9,10 @@ import numpy as np
 from halfsure.data import Data, Part
 from halfsure.data.dataset import Kind
 from halfsure.data.opening import DataConfig
-from halfsure.report.markup import Cell, cell, details, listed, section, table, text
+from halfsure.report.elements import Cell, Table, number_cell
 from halfsure.report.reading import Record
-from halfsure.report.study import Study
+from halfsure.report.study import Group, Study
+from halfsure.report.wording import NOTHING, listed
 from halfsure.training.presets import preset
 
 __all__ = ["by_preset", "command", "settings"]
@@ -20,15 +21,16 @@ ALWAYS = ("method", "preset", "seed")
 """Settings that a preset is chosen by, and so cannot differ from."""
 
 
-def settings(study: Study) -> str:
+def settings(study: Study) -> dict[str, object]:
     """Section: how to get the same again."""
-    parts = [
-        _commands(study),
-        _changed(study),
-        details("All settings", _all(study)),
-        details("Runs, versions and dates", _runs(study)),
-    ]
-    return section("settings", "Settings", "\n".join(part for part in parts if part))
+    known = [(group, by_preset(group.first)) for group in study.groups]
+    return {
+        "again": [] if study.command else [line for line in map(command, study.records) if line is not None],
+        "changed": _changed(known),
+        "lost": listed([group.name for group, expected in known if expected is None]),
+        "every": _all(study),
+        "runs": _runs(study),
+    }
 
 
 def by_preset(record: Record) -> dict[str, Any] | None:
@@ -71,57 +73,40 @@ def _option(name: str, value: Any) -> list[str]:
     return [f"--{flag}", *([str(item) for item in value] if isinstance(value, list) else [str(value)])]
 
 
-def _commands(study: Study) -> str:
-    if study.command is not None:
-        return f"<p>Made by:</p>\n<pre>{text(study.command)}</pre>"
-    found = [command(record) for record in study.records]
-    known = [line for line in found if line is not None]
-    if not known:
-        return '<p class="note">Begun from Python, with data or a network of one\'s own.</p>'
-    return f"<p>To train {'it' if len(known) == 1 else 'them'} again:</p>\n<pre>{text(chr(10).join(known))}</pre>"
-
-
-def _changed(study: Study) -> str:
+def _changed(known: list[tuple[Group, dict[str, Any] | None]]) -> Table:
     """A row for each change, with the methods that have it."""
     changes: dict[tuple[str, str, str], list[str]] = {}
-    known = [(group, by_preset(group.first)) for group in study.groups]
     for group, expected in known:
         for name, value in group.first.settings.items() if expected is not None else ():
             if name not in ALWAYS and expected is not None and value != expected.get(name):
                 changes.setdefault((name, _shown(value), _shown(expected.get(name))), []).append(group.name)
-    lost = [group.name for group, expected in known if expected is None]
-    note = f'<p class="note">What the preset says is not known for {text(listed(lost))}.</p>' if lost else ""
-    if not changes:
-        return note or '<p class="note">Every setting is the preset\'s.</p>'
     every = len(known) > 1 and len(known)
     rows = [
-        [*(cell(word) for word in change), cell("all" if len(names) == every else listed(names))]
-        for change, names in changes.items()
+        [*map(Cell, change), Cell("all" if len(names) == every else listed(names))] for change, names in changes.items()
     ]
-    columns = ["setting", "value", "preset", "method"]
-    return f"<p>What differs from the preset:</p>\n{table(columns, rows, caption='Settings beside the preset')}{note}"
+    return Table("Settings beside the preset", ["setting", "value", "preset", "method"], rows)
 
 
-def _all(study: Study) -> str:
+def _all(study: Study) -> Table:
     names = list(dict.fromkeys(name for group in study.groups for name in group.first.settings if name != "seed"))
-    rows = [[cell(name), *(cell(_shown(group.first.settings.get(name))) for group in study.groups)] for name in names]
-    return table(["setting", *(group.name for group in study.groups)], rows, caption="All settings", sortable=False)
+    rows = [[Cell(name), *(Cell(_shown(group.first.settings.get(name))) for group in study.groups)] for name in names]
+    return Table("All settings", ["setting", *(group.name for group in study.groups)], rows, sortable=False)
 
 
-def _runs(study: Study) -> str:
+def _runs(study: Study) -> Table:
     versions = list(dict.fromkeys(name for record in study.records for name in _versions(record)))
     rows = [
         [
-            cell(record.path),
-            cell(record.method),
-            Cell(text(record.seed), record.seed, numeric=True),
-            cell(record.config.get("created") or "–"),
-            *(cell(_versions(record).get(name, "–")) for name in versions),
-            cell(str(record.config.get("git") or "–")[:12]),
+            Cell(record.path),
+            Cell(record.method),
+            number_cell(record.seed, record.seed),
+            Cell(record.config.get("created") or NOTHING),
+            *(Cell(_versions(record).get(name, NOTHING)) for name in versions),
+            Cell(str(record.config.get("git") or NOTHING)[:12]),
         ]
         for record in study.records
     ]
-    return table(["folder", "method", "seed", "begun", *versions, "git revision"], rows, caption="Runs")
+    return Table("Runs", ["folder", "method", "seed", "begun", *versions, "git revision"], rows)
 
 
 def _versions(record: Record) -> dict[str, Any]:
@@ -130,4 +115,4 @@ def _versions(record: Record) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    return "–" if value is None else " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return NOTHING if value is None else " ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from halfsure.report.markup import text
+from markupsafe import Markup
 
 __all__ = ["inline"]
 
@@ -18,8 +18,8 @@ IDLE = (
 EMPTY = r"<defs>\s*</defs>|<g>\s*</g>|<g/>"
 
 
-def inline(svg: str, name: str, label: str, variables: Mapping[str, str]) -> str:
-    """One drawing, described by `label`; colours become the style sheet's variables, ids begin with `name`."""
+def inline(svg: str, name: str, variables: Mapping[str, str]) -> tuple[str, Markup]:
+    """The box of a drawing, and what is in it; colours become the style sheet's variables, ids begin with `name`."""
     svg = svg[svg.index("<svg") :].strip()
     svg = _numbers(_ids(svg.replace("xlink:href", "href"), name))
     for pattern in IDLE:
@@ -29,9 +29,9 @@ def inline(svg: str, name: str, label: str, variables: Mapping[str, str]) -> str
     svg = re.sub(r"font-family: [^;\"]*;? ?|font: ([\d.]+px) [^;\"]*", _font, svg)
     for colour, variable in variables.items():
         svg = svg.replace(colour, f"var(--{variable})")
-    box = re.search(r'viewBox="[^"]*"', svg)
-    opening = f'<svg class="plot" role="img" aria-label="{text(label)}" {box[0] if box else ""}>'
-    return re.sub(r"<svg[^>]*>", lambda _: opening, svg, count=1)
+    opening, _, shapes = svg.removesuffix("</svg>").partition(">")
+    box = opening.partition('viewBox="')[2].partition('"')[0]
+    return box, Markup(shapes)  # nowhere else is anything trusted to be HTML: matplotlib has escaped the text in it
 
 
 def _ids(svg: str, name: str) -> str:
