@@ -10,8 +10,8 @@ from tests.faults.scene import Scene, attempt, check_end, contents, each, refuse
 
 __all__ = ["KINDS"]
 
-CHECKSUM = 90
-"""Letters that a file has for its checksum."""
+CHECKSUM = 80
+"""Letters of a file's checksum, with its name."""
 
 
 def cut(scene: Scene, file: Path) -> None:
@@ -24,8 +24,8 @@ def cut(scene: Scene, file: Path) -> None:
 def flip(scene: Scene, file: Path, checksum: bool = False) -> None:
     """Flip a bit of a file, if wanted of its checksum."""
     content = bytearray(file.read_bytes())
-    place = scene.dice.randrange(CHECKSUM if checksum else len(content)) + checksum * content.rindex(b"sha256")
-    content[place] ^= 1 << scene.dice.randrange(8)
+    first = content.rindex(b"sha256") if checksum else 0
+    content[scene.dice.randrange(first, first + CHECKSUM if checksum else len(content))] ^= 1 << scene.dice.randrange(8)
     file.write_bytes(content)
 
 
