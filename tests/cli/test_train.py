@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("always::halfsure.training.CollapseWarni
 
 SMALL = ["--net", "mlp-8", "--steps", "6", "--evaluations", "2", "--unlabeled-batch", "16", "--no-tensorboard"]
 SMALL += ["--no-report", "--folds", "0"]  # tests/report and test_cli_trust.py have those
-FILES = {"config.json", "split.json", "metrics.jsonl", "model.safetensors", "resume.pt"}
+FILES = {"config.json", "split.json", "metrics.jsonl", "model.safetensors", "resume.safetensors"}
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +114,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(
     assert main([*command, "--out", "stopped"] if how == "same command" else ["resume", "stopped"]) == 0
     out, _ = said(capsys)
     assert "going on from step 4" in out
-    assert differences(*(read_state(here / name / "resume.pt") for name in ("whole", "stopped"))) == []
+    assert differences(*(read_state(here / name / "resume.safetensors") for name in ("whole", "stopped"))) == []
     assert differences(*(lines(here / name) for name in ("whole", "stopped"))) == []
     assert lines(here / "whole")[-1]["val"]["samples"] == 50
 

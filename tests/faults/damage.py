@@ -10,8 +10,8 @@ from tests.faults.scene import Scene, attempt, check_end, contents, each, refuse
 
 __all__ = ["KINDS"]
 
-TRAILER = 81
-"""Bytes at the end of a checkpoint that hold its checksum."""
+CHECKSUM = 80
+"""Letters of a file's checksum, with its name."""
 
 
 def cut(scene: Scene, file: Path) -> None:
@@ -21,41 +21,40 @@ def cut(scene: Scene, file: Path) -> None:
     file.write_bytes(content[: scene.dice.choice((*lengths, *lengths[-1:] * 4))])
 
 
-def flip(scene: Scene, file: Path, last: int = 0) -> None:
-    """Flip a bit of a file, with `last` one of its last bytes."""
+def flip(scene: Scene, file: Path, checksum: bool = False) -> None:
+    """Flip a bit of a file, if wanted of its checksum."""
     content = bytearray(file.read_bytes())
-    content[scene.dice.randrange(max(0, len(content) - last) if last else 0, len(content))] ^= (
-        1 << scene.dice.randrange(8)
-    )
+    first = content.rindex(b"sha256") if checksum else 0
+    content[scene.dice.randrange(first, first + CHECKSUM if checksum else len(content))] ^= 1 << scene.dice.randrange(8)
     file.write_bytes(content)
 
 
 def checkpoint_cut(scene: Scene) -> list[str]:
     out = scene.stopped()
-    cut(scene, out / "resume.pt")
+    cut(scene, out / "resume.safetensors")
     return goes_on_from_previous(scene, out)
 
 
 def checkpoint_flipped(scene: Scene) -> list[str]:
     out = scene.stopped()
-    flip(scene, out / "resume.pt", last=TRAILER if scene.dice.random() < 0.3 else 0)
+    flip(scene, out / "resume.safetensors", checksum=scene.dice.random() < 0.3)
     return goes_on_from_previous(scene, out)
 
 
 def goes_on_from_previous(scene: Scene, out: Path) -> list[str]:
     """What is wrong unless the checkpoint before is used and named."""
-    step = read_state(out / "resume.previous.pt")["step"]
+    step = read_state(out / "resume.previous.safetensors")["step"]
     state, _ = Folder(out).resume()
     wrong = [] if state is not None and state["step"] == step else ["the previous checkpoint is not used"]
-    named = (f"{out / 'resume.pt'} is damaged", f"going on from resume.previous.pt, step {step}")
+    named = (f"{out / 'resume.safetensors'} is damaged", f"going on from resume.previous.safetensors, step {step}")
     return wrong + scene.goes_on(out, *named)
 
 
 def both_checkpoints(scene: Scene) -> list[str]:
     out = scene.stopped()
-    for name in ("resume.pt", "resume.previous.pt"):
+    for name in ("resume.safetensors", "resume.previous.safetensors"):
         scene.dice.choice((cut, flip))(scene, out / name)
-    return refused(scene.resume(out), out, "resume.previous.pt", "there is nothing whole to go on from")
+    return refused(scene.resume(out), out, "resume.previous.safetensors", "there is nothing whole to go on from")
 
 
 def model(scene: Scene) -> list[str]:
@@ -92,7 +91,7 @@ def metrics(scene: Scene) -> list[str]:
 
 def _other(out: Path, scene: Scene) -> bool:
     """Whether a file of metrics tells something else than the checkpoint; a flip of a blank tells the same."""
-    state = read_state(out / "resume.pt")
+    state = read_state(out / "resume.safetensors")
     return bool(Folder(out).metrics(up_to=state["step"]) != state["metrics"])
 
 

@@ -129,7 +129,7 @@ def worker_killed(scene: Scene) -> list[str]:
         return wrong
     life = begin(compare(scene, out))
     victim = scene.dice.choice(RUNS)
-    life.until((out / victim / "resume.previous.pt").exists)
+    life.until((out / victim / "resume.previous.safetensors").exists)
     worker = locker(life, out / victim / ".lock")
     if worker is None:
         life.end()
@@ -137,7 +137,7 @@ def worker_killed(scene: Scene) -> list[str]:
     os.kill(worker, signal.SIGKILL)
     wrong = life.end(180).wrong(0)
     for run in RUNS:
-        state, expected = (read_state(folder / run / "resume.pt") for folder in (out, whole))
+        state, expected = (read_state(folder / run / "resume.safetensors") for folder in (out, whole))
         wrong += differences(state, expected, at=run)
         wrong += differences(Folder(out / run).metrics(), Folder(whole / run).metrics(), at=run)
     return wrong

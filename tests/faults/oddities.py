@@ -1,7 +1,6 @@
 """What else happens to runs on machines that nobody looks after."""
 
 import errno
-import io
 import os
 import resource
 import shutil
@@ -11,8 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-import torch
-
+from halfsure.runs import checkpoint, model_file
 from tests.faults.lives import Watch, begin, live
 from tests.faults.scene import STEPS, Scene, attempt, check_end, check_folder, each
 
@@ -75,9 +73,9 @@ def disk_error(scene: Scene) -> list[str]:
 
 
 def no_memory(scene: Scene) -> list[str]:
-    """There is too little memory to put a checkpoint together."""
+    """There is too little memory to put a checkpoint or a model together."""
     out, watch = scene.fresh(), Watch()
-    target = scene.dice.choice(((torch, "save"), (io, "BytesIO")))
+    target = scene.dice.choice(((checkpoint, "pack"), (model_file, "pack")))
     end = live(scene.train(out), watch, failing(*target, MemoryError(), scene.dice.randint(1, 6)))
     wrong = end.wrong(1, "there is too little memory")
     return wrong + attempt(check_folder, out, scene.whole, watch) + scene.goes_on(out)
@@ -86,7 +84,7 @@ def no_memory(scene: Scene) -> list[str]:
 def parts_left(scene: Scene) -> list[str]:
     """Half-written files of an earlier life, even some that cannot be read, are of no concern."""
     out = scene.stopped()
-    for name in ("resume.pt", "model.safetensors", "metrics.jsonl"):
+    for name in ("resume.safetensors", "model.safetensors", "metrics.jsonl"):
         content = (out / name).read_bytes()
         (out / f"{name}.part").write_bytes(content[: scene.dice.randrange(len(content))])
     wrong = live(scene.resume(out)).wrong(0, "going on from step")

@@ -112,7 +112,7 @@ def refused_together(scene: Scene) -> list[str]:
             ends = forked(scene.train(out), scene.root / "meeting")
         return wrong + ends[0].wrong(2, "another process is training") + quiet(ends[1])
     if kind == "damaged":
-        for name in ("resume.pt", "resume.previous.pt"):
+        for name in ("resume.safetensors", "resume.previous.safetensors"):
             (out / name).write_bytes(b"")
         ends = forked(scene.train(out), scene.root / "meeting")
         return wrong + ends[0].wrong(2, "there is nothing whole to go on from") + quiet(ends[1])

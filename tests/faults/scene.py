@@ -198,7 +198,7 @@ def check_folder(path: Path, undisturbed: Path, watch: Watch | None = None) -> l
 
 def check_end(path: Path, undisturbed: Path) -> list[str]:
     """Where a run that got to its end differs from the one that nothing happened to."""
-    state, expected = (read_state(folder / "resume.pt") for folder in (path, undisturbed))
+    state, expected = (read_state(folder / "resume.safetensors") for folder in (path, undisturbed))
     wrong = differences(state, expected, at="state")
     wrong += differences(Folder(path).metrics(), Folder(undisturbed).metrics(), at="metrics")
     wrong += differences(weights(path), weights(undisturbed), at="model")

@@ -62,7 +62,7 @@ def test_a_whole_copy_passes(copy: Path, whole: Path) -> None:
 
 
 def test_a_bit_of_any_part_is_noticed(copy: Path, whole: Path) -> None:
-    folder, state = Folder(copy), read_state(copy / "resume.pt")
+    folder, state = Folder(copy), read_state(copy / "resume.safetensors")
     lines = folder.metrics()
     lines[1]["test"]["error"] += 1e-12
     folder.keep_metrics(lines)
@@ -72,14 +72,14 @@ def test_a_bit_of_any_part_is_noticed(copy: Path, whole: Path) -> None:
     value.view(torch.int32).flatten()[0] ^= 1
     folder.save(state)
     assert any(name in text for text in check_end(copy, whole))
-    (copy / "resume.pt.part").touch()
-    assert "resume.pt.part was left behind" in check_end(copy, whole)
+    (copy / "resume.safetensors.part").touch()
+    assert "resume.safetensors.part was left behind" in check_end(copy, whole)
 
 
 def test_what_is_lost_is_noticed(copy: Path, whole: Path) -> None:
-    (copy / "resume.pt").write_bytes(b"")
-    assert "resume.pt is damaged" in check_folder(copy, whole)[0]
-    for name in ("resume.pt", "resume.previous.pt"):
+    (copy / "resume.safetensors").write_bytes(b"")
+    assert "resume.safetensors is damaged" in check_folder(copy, whole)[0]
+    for name in ("resume.safetensors", "resume.previous.safetensors"):
         (copy / name).unlink()
     assert check_folder(copy, whole) == ["no checkpoint is left"]
     (copy / "config.json").unlink()

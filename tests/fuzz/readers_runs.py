@@ -1,7 +1,5 @@
 """Run folders and model files: everything that `resume`, `predict` and `report` read of what somebody else made."""
 
-import hashlib
-import io
 import json
 import tempfile
 from collections.abc import Callable
@@ -24,7 +22,6 @@ from halfsure.nets import build
 from halfsure.report.elements import Plot
 from halfsure.report.page import page
 from halfsure.report.study import read as study
-from halfsure.runs.checkpoint import TRAILER
 from halfsure.runs.folder import Folder
 from halfsure.runs.run import load
 from halfsure.runs.start import make_network, recorded, start
@@ -40,7 +37,8 @@ from halfsure.views.preprocessing import Preprocessing
 from tests.fuzz.strategies import json_values, mutated, texts
 from tests.fuzz.target import Target
 from tests.report.helpers import comparison, made_up_run
-from tests.runs.test_model_file import about, changed, places, with_about
+from tests.runs.stored import about, signed, with_about
+from tests.runs.test_model_file import changed, places
 from tests.training.helpers import rows, tiny
 
 __all__ = ["TARGETS"]
@@ -105,35 +103,29 @@ def read_model_file(content: bytes, box: Path) -> None:
     use(box / "model.safetensors")
 
 
-def signed(content: bytes) -> bytes:
-    """A checkpoint whose checksum is right, whatever it holds."""
-    return content + TRAILER + hashlib.sha256(content).hexdigest().encode()
-
-
-def pickled(state: Any) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    return buffer.getvalue()
-
-
-TENSORS = st.sampled_from(
-    [torch.zeros(()), torch.zeros(1).expand(10**12), torch.zeros(8, 5).t(), torch.zeros(3, dtype=torch.int64)]
+MEANT = st.sampled_from(
+    [
+        *({"$tuple": [0.9, 0.999]}, {"$float": "nan"}, {"$float": "1"}, {"$dict": [[0, 1], [0, 2]]}, {"$dict": [0]}),
+        {"$tensor": "model/hidden.0.weight", "strides": [1, 8]},
+        {"$tensor": "model/hidden.0.weight", "strides": [10**12, 1]},
+    ]
 )
 
 
 @st.composite
 def states(draw: st.DrawFn) -> bytes:
-    """A checkpoint with other values in some places."""
-    state = torch.load(io.BytesIO(run_files()["resume.pt"].rpartition(TRAILER)[0]), weights_only=True)
+    """A checkpoint with other values in some places, under a checksum that is right."""
+    content = run_files()["resume.safetensors"]
+    told = about(content)
     for _ in range(draw(st.integers(0, 3))):
-        spots = places(state)
-        state = changed(state, spots[draw(st.integers(0, len(spots) - 1))], draw(json_values() | TENSORS))
-    return signed(pickled(state))
+        spots = places(told)
+        told = changed(told, spots[draw(st.integers(0, len(spots) - 1))], draw(json_values() | MEANT))
+    return signed(with_about(content, told))
 
 
 def read_checkpoint(content: bytes, box: Path) -> None:
     """Go on from it, and take a step."""
-    (box / "resume.pt").write_bytes(content)
+    (box / "resume.safetensors").write_bytes(content)
     state, _ = Folder(box).resume()
     data = rows()
     algorithm = SETTINGS.algorithm(**class_settings(data, SETTINGS))
@@ -264,15 +256,13 @@ MODELS = st.deferred(
 )
 CHECKPOINTS = st.deferred(
     lambda: (
-        states()
-        | mutated(run_files()["resume.pt"])
-        | mutated(run_files()["resume.pt"].rpartition(TRAILER)[0]).map(signed)
+        states() | mutated(run_files()["resume.safetensors"]) | mutated(run_files()["resume.safetensors"]).map(signed)
     )
 )
 
 TARGETS = [
     Target("model.safetensors", MODELS, read_model_file, REFUSALS, weight=2),
-    Target("resume.pt", CHECKPOINTS, read_checkpoint, REFUSALS, weight=2),
+    Target("resume.safetensors", CHECKPOINTS, read_checkpoint, REFUSALS, weight=2),
     Target("config.json", st.deferred(lambda: json_file("config.json")), read_config, REFUSALS, weight=2),
     Target("trust.json", st.deferred(lambda: json_file("trust.json")), read_trust, REFUSALS),
     Target("report of a run", told(), read_told, REFUSALS),

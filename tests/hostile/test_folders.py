@@ -62,7 +62,7 @@ def settings(folder: Path, **changes: Any) -> None:
 
 
 WRITTEN = ("split.json", "metrics.jsonl", "model.safetensors", "report.html", "trust.json")
-PARTS = tuple(f"{name}.part" for name in (*WRITTEN, "config.json", "resume.pt"))
+PARTS = tuple(f"{name}.part" for name in (*WRITTEN, "config.json", "resume.safetensors"))
 
 
 @pytest.mark.parametrize("names", [WRITTEN, PARTS], ids=["files", "parts"])
@@ -79,7 +79,7 @@ def test_a_link_is_replaced_and_never_written_through(names: tuple[str, ...], tm
     assert [name for name in names if (out / name).is_symlink()] == []
 
 
-@pytest.mark.parametrize("name", ["config.json", "resume.pt"])
+@pytest.mark.parametrize("name", ["config.json", "resume.safetensors"])
 def test_a_link_to_something_else_is_no_run(name: str, tmp_path: Path, victim: Path) -> None:
     out = tmp_path / "run"
     out.mkdir()
@@ -138,8 +138,11 @@ def everything(folder: Path) -> None:
             way()
 
 
+READABLE = ["config.json", "metrics.jsonl", "model.safetensors", "resume.safetensors", "resume.pt", "trust.json"]
+
+
 @pytest.mark.parametrize("kind", ["pipe", "endless", "folder", "loop"])
-@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "model.safetensors", "resume.pt", "trust.json"])
+@pytest.mark.parametrize("name", READABLE)
 def test_what_is_no_file_neither_hangs_nor_ends_in_a_trace(name: str, kind: str, run: Path) -> None:
     (run / name).unlink(missing_ok=True)
     if kind == "pipe":

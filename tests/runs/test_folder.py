@@ -1,7 +1,6 @@
 """The run folder after faults, damage, and visits by others."""
 
 import errno
-import hashlib
 import json
 import os
 import pickle
@@ -23,7 +22,7 @@ from torch import nn
 import halfsure
 from halfsure import _disk
 from halfsure.runs import folder as folder_module
-from halfsure.runs.checkpoint import TRAILER, read_state
+from halfsure.runs.checkpoint import read_state
 from halfsure.runs.folder import Folder
 from halfsure.runs.run import load
 from halfsure.runs.start import start
@@ -119,7 +118,7 @@ def test_a_full_disk_at_any_write_loses_nothing_that_was_saved(
         if (out / "model.safetensors").exists():
             load(out)
         assert start(rows(), SHORT, out=out).finished
-        assert differences(read_state(tmp_path / "whole/resume.pt"), read_state(out / "resume.pt")) == []
+        assert differences(*(read_state(path / "resume.safetensors") for path in (tmp_path / "whole", out))) == []
         assert differences(lines(tmp_path / "whole"), lines(out)) == []
         assert not [file.name for file in out.iterdir() if file.name.endswith(".part")]
     assert k > 8
@@ -154,7 +153,7 @@ def test_a_damaged_checkpoint_is_not_put_in_the_place_of_the_whole_one_before_it
         folder.path.mkdir()
         folder.save({"step": 1})
         folder.save({"step": 2})
-        (folder.path / "resume.pt").write_bytes(b"damaged")
+        (folder.path / "resume.safetensors").write_bytes(b"damaged")
         assert folder.resume()[0] == {"step": 1}
         faults.install("replace", k)
         try:
@@ -183,7 +182,7 @@ def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         with pytest.raises(StoppedError):
             start(rows(), replace(SHORT, evaluations=3), out=tmp_path / "run")
     out = tmp_path / "run"
-    assert [read_state(out / name)["step"] for name in ("resume.pt", "resume.previous.pt")] == [2, 1]
+    assert [read_state(out / name)["step"] for name in ("resume.safetensors", "resume.previous.safetensors")] == [2, 1]
     return out
 
 
@@ -192,7 +191,8 @@ def damages(content: bytes) -> dict[str, bytes]:
     n = len(content)
     cut = {f"cut to {length}": content[:length] for length in (0, 1, 100, n // 2, n - 65, n - 1)}
     flipped = {}
-    for place in (0, 30, n // 3, n // 2, n - 300, n - 75, n - 64, n - 1):
+    checksum = content.index(b"sha256")
+    for place in (0, 30, checksum, checksum + 20, n // 3, n // 2, n - 300, n - 1):
         changed = bytearray(content)
         changed[place] ^= 4
         flipped[f"bit at {place}"] = bytes(changed)
@@ -200,34 +200,36 @@ def damages(content: bytes) -> dict[str, bytes]:
 
 
 def test_a_damaged_checkpoint_is_passed_over_and_named(stopped: Path) -> None:
-    whole = (stopped / "resume.pt").read_bytes()
+    whole = (stopped / "resume.safetensors").read_bytes()
     for what, content in damages(whole).items():
-        (stopped / "resume.pt").write_bytes(content)
+        (stopped / "resume.safetensors").write_bytes(content)
         state, trouble = Folder(stopped).resume()
         assert state is not None, what
         assert state["step"] == 1, what
-        assert str(stopped / "resume.pt") in trouble, what
-        assert "going on from resume.previous.pt, step 1" in trouble, what
+        assert str(stopped / "resume.safetensors") in trouble, what
+        assert "going on from resume.previous.safetensors, step 1" in trouble, what
     shown = StringIO()
     start(rows(), replace(SHORT, evaluations=3), out=stopped, console=Console(file=shown, width=300))
-    assert "resume.pt is damaged; going on from resume.previous.pt, step 1" in shown.getvalue()
+    assert "resume.safetensors is damaged: " in shown.getvalue()
+    assert "; going on from resume.previous.safetensors, step 1" in shown.getvalue()
     start(rows(), replace(SHORT, evaluations=3), out=stopped.parent / "whole")
-    assert differences(*(read_state(p / "resume.pt") for p in (stopped, stopped.parent / "whole"))) == []
+    assert differences(*(read_state(p / "resume.safetensors") for p in (stopped, stopped.parent / "whole"))) == []
     assert differences(lines(stopped), lines(stopped.parent / "whole")) == []
 
 
 def test_without_a_whole_checkpoint_nothing_is_trained_and_both_are_named(stopped: Path) -> None:
     before = {file.name: file.read_bytes() for file in stopped.iterdir()}
-    for name in ("resume.pt", "resume.previous.pt"):
+    for name in ("resume.safetensors", "resume.previous.safetensors"):
         before[name] = before[name][:-70]
         (stopped / name).write_bytes(before[name])
-    with pytest.raises(RunError, match=r"resume\.pt is damaged; .*resume\.previous\.pt is damaged; there is nothing"):
+    both = r"resume\.safetensors is damaged: .*; .*resume\.previous\.safetensors is damaged: .*; there is nothing whole"
+    with pytest.raises(RunError, match=both):
         start(rows(), replace(SHORT, evaluations=3), out=stopped)
     assert {file.name: file.read_bytes() for file in stopped.iterdir()} == before
 
 
 def test_a_run_without_its_checkpoints_begins_anew_with_new_metrics(stopped: Path) -> None:
-    for name in ("resume.pt", "resume.previous.pt"):
+    for name in ("resume.safetensors", "resume.previous.safetensors"):
         (stopped / name).unlink()
     run = start(rows(), replace(SHORT, evaluations=3), out=stopped)
     assert [line["step"] for line in run.metrics] == [1, 2, 3]
@@ -266,20 +268,33 @@ class Hostile:
 
 
 @pytest.mark.parametrize("form", ["zip", "legacy", "pickle"])
-def test_a_checkpoint_cannot_run_code(form: str, tmp_path: Path) -> None:
-    mark, file = tmp_path / "ran", tmp_path / "resume.pt"
+@pytest.mark.parametrize("name", ["resume.pt", "resume.safetensors"])
+def test_a_checkpoint_cannot_run_code(name: str, form: str, tmp_path: Path) -> None:
+    mark, file = tmp_path / "ran", tmp_path / name
     state = {"step": 1, "model": Hostile(mark)}
     if form == "pickle":
         file.write_bytes(pickle.dumps(state))
     else:
         torch.save(state, file, _use_new_zipfile_serialization=form == "zip")
-    content = file.read_bytes()
-    file.write_bytes(content + TRAILER + hashlib.sha256(content).hexdigest().encode())  # whole, by its checksum
-    with pytest.raises(RunError, match=r"resume\.pt cannot be read"):
+    with pytest.raises(RunError, match="needs halfsure 0.1" if name == "resume.pt" else "is damaged"):
         Folder(tmp_path).resume()
     assert not mark.exists()
     pickle.loads(pickle.dumps(state))  # the trap works
     assert mark.exists()
+
+
+def test_a_run_of_version_0_1_is_not_gone_on_with_and_stays_as_it_is(stopped: Path) -> None:
+    for name in ("resume.safetensors", "resume.previous.safetensors"):
+        (stopped / name).rename(stopped / name.replace("safetensors", "pt"))
+    before = {file.name: file.read_bytes() for file in stopped.iterdir()}
+    needs = r"needs halfsure 0\.1, which saved it, to go on; its model can be used as it is$"
+    with pytest.raises(RunError, match=needs):
+        start(rows(), replace(SHORT, evaluations=3), out=stopped)
+    assert {file.name: file.read_bytes() for file in stopped.iterdir()} == before
+    assert load(stopped).predict_proba(rows().train.samples).shape == (60, 3)
+    (stopped / "config.json").unlink()
+    with pytest.raises(RunError, match=r"has checkpoints but no config\.json"):
+        start(rows(), replace(SHORT, evaluations=3), out=stopped)
 
 
 @pytest.mark.parametrize("state", [{"steps": 3}, [1, 2], {"step": "3"}])
@@ -480,5 +495,6 @@ def test_the_folder_holds_what_a_run_is(finished: Path) -> None:
     split = json.loads((finished / "split.json").read_text())
     assert split["labeled"] == {str(k): [k, k + 3, k + 6, k + 9] for k in range(3)}
     assert [line["step"] for line in lines(finished)] == [2, 3]
-    names = {"config.json", "split.json", "metrics.jsonl", "model.safetensors", "resume.pt", "resume.previous.pt"}
-    assert {file.name for file in finished.iterdir()} == names | {".lock"}
+    names = {"config.json", "split.json", "metrics.jsonl", "model.safetensors", ".lock"}
+    names |= {"resume.safetensors", "resume.previous.safetensors"}
+    assert {file.name for file in finished.iterdir()} == names

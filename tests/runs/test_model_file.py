@@ -1,6 +1,5 @@
 """A model file that is damaged, foreign or hostile gives a sentence: never a traceback, never all of the memory."""
 
-import json
 import struct
 import tracemalloc
 from pathlib import Path
@@ -17,6 +16,7 @@ from halfsure.data import DataError
 from halfsure.data.new import read
 from halfsure.runs.run import load
 from halfsure.training.errors import RunError
+from tests.runs.stored import about, assembled, parts, with_about
 from tests.training.helpers import images, rows
 
 pytestmark = [
@@ -39,26 +39,6 @@ class Content(bytes):
 
     def __repr__(self) -> str:
         return f"<{len(self):,} bytes>"
-
-
-def parts(content: bytes) -> tuple[dict[str, Any], bytes]:
-    """A safetensors file → its header and the bytes of its tensors."""
-    (size,) = struct.unpack("<Q", content[:8])
-    return json.loads(content[8 : 8 + size]), content[8 + size :]
-
-
-def about(content: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(parts(content)[0]["__metadata__"]["halfsure"])
-    del found["sha256"]  # whoever writes a file can leave it out
-    return found
-
-
-def with_about(content: bytes, told: Any) -> bytes:
-    """The same weights with another meaning."""
-    header, tensors = parts(content)
-    header["__metadata__"]["halfsure"] = told if isinstance(told, str) else json.dumps(told)
-    text = json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + tensors
 
 
 def use(file: Path) -> None:
@@ -214,8 +194,7 @@ def test_weights_that_are_no_numbers_of_a_network_are_refused(whole: bytes, file
     header, tensors = parts(with_about(whole, about(whole)))
     name = next(name for name in header if name != "__metadata__")
     header[name]["dtype"] = "I32"
-    text = json.dumps(header).encode()
-    file.write_bytes(struct.pack("<Q", len(text)) + text + tensors)
+    file.write_bytes(assembled(header, tensors))
     with pytest.raises(RunError, match="is int32"):
         load(file)
 

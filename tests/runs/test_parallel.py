@@ -29,7 +29,7 @@ def jobs(out: Path, count: int = 3, **changes: Any) -> list[Job]:
 
 
 def same(one: Path, other: Path) -> bool:
-    states = (read_state(one / "resume.pt"), read_state(other / "resume.pt"))
+    states = (read_state(one / "resume.safetensors"), read_state(other / "resume.safetensors"))
     return not differences(*states) and not differences(lines(one), lines(other))
 
 
@@ -109,7 +109,7 @@ def test_a_signal_stops_all_and_the_same_call_goes_on(tmp_path: Path, monkeypatc
     with pytest.raises(StoppedError, match="stopped with 1 of 3 runs finished") as stopped:
         run_many(jobs(tmp_path / "stopped"), workers=1)
     assert stopped.value.signal == signal.SIGINT
-    assert read_state(tmp_path / "stopped" / "run1" / "resume.pt")["step"] == 6
+    assert read_state(tmp_path / "stopped" / "run1" / "resume.safetensors")["step"] == 6
     assert not (tmp_path / "stopped" / "run2").exists()
     monkeypatch.setattr(Training, "update", update)
     run_many(jobs(tmp_path / "stopped"), workers=1)
@@ -193,7 +193,7 @@ def test_processes_give_the_same_bits_and_one_that_dies_takes_no_other_with_it(t
 def test_a_signal_to_the_parent_stops_the_processes_after_a_step(tmp_path: Path) -> None:
     process = script(tmp_path / "many", 10**7)
     deadline = time.monotonic() + 240
-    while not all((tmp_path / "many" / f"run{i}" / "resume.pt").is_file() for i in (0, 1)):
+    while not all((tmp_path / "many" / f"run{i}" / "resume.safetensors").is_file() for i in (0, 1)):
         assert time.monotonic() < deadline
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.1)
@@ -203,7 +203,7 @@ def test_a_signal_to_the_parent_stops_the_processes_after_a_step(tmp_path: Path)
     assert process.returncode == 128 + signal.SIGTERM, err
     assert "stopped with 0 of 3 runs finished" in out
     assert "Traceback" not in err
-    steps = [read_state(tmp_path / "many" / f"run{i}" / "resume.pt")["step"] for i in (0, 1)]
+    steps = [read_state(tmp_path / "many" / f"run{i}" / "resume.safetensors")["step"] for i in (0, 1)]
     assert all(steps)  # what was done when the signal came is saved, though no evaluation was due
     assert not (tmp_path / "many" / "run2").exists()
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 from rich.console import Console
-from torch import nn
+from torch import Tensor, nn
 
 from halfsure.data import Data
 from halfsure.runs.checkpoint import read_state
@@ -73,7 +73,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
 
 
 def same(one: Path, other: Path) -> None:
-    found = [read_state(folder / "resume.pt") for folder in (one, other)]
+    found = [read_state(folder / "resume.safetensors") for folder in (one, other)]
     assert differences(*found) == []
     assert differences(lines(one), lines(other)) == []
     assert (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
@@ -125,7 +125,7 @@ def test_a_checkpoint_holds_all_that_changes(tmp_path: Path) -> None:
     """What `same` compares is there at all, and is not what it was at the start."""
     make, changes = CASES["mixmatch-ads+ns with a prior, adamw"]
     start(make(), tiny(**changes), out=tmp_path)
-    state = read_state(tmp_path / "resume.pt")
+    state = read_state(tmp_path / "resume.safetensors")
     assert state["step"] == 12
     assert state["streams"]["unlabeled"] == {"pass": 1, "position": 5}  # 60 samples give 7 batches of 8 a pass
     assert state["streams"]["labeled"] == {"pass": 5, "position": 2}
@@ -149,7 +149,7 @@ def test_the_scale_of_half_precision_goes_on(tmp_path: Path, stop_at: Callable[.
         start(images(), config, out=tmp_path)
     stop_at(None)
     start(images(), config, out=tmp_path)
-    scale = read_state(tmp_path / "resume.pt")["scaler"]
+    scale = read_state(tmp_path / "resume.safetensors")["scaler"]
     # A step without overflow is counted, one with halves the scale and counts from 0 again.
     assert scale["_growth_tracker"] == 12 or scale["scale"] < 2**16
 
@@ -161,7 +161,7 @@ def test_a_second_signal_stops_at_once_and_loses_only_what_was_not_saved(
     stop_at(5, signal.SIGINT, times=2)
     with pytest.raises(KeyboardInterrupt):
         start(rows(), tiny(), out=tmp_path / "stopped")
-    assert read_state(tmp_path / "stopped" / "resume.pt")["step"] == 4
+    assert read_state(tmp_path / "stopped" / "resume.safetensors")["step"] == 4
     begun = stop_at(None)
     start(rows(), tiny(), out=tmp_path / "stopped")
     assert begun == list(range(4, 12))
@@ -188,7 +188,7 @@ def test_a_signal_in_the_last_step_comes_too_late_to_stop_the_run_and_is_handed_
     finally:
         signal.signal(signal.SIGTERM, before)
     assert heard == [signal.SIGTERM]
-    assert read_state(tmp_path / "resume.pt")["step"] == 12
+    assert read_state(tmp_path / "resume.safetensors")["step"] == 12
 
 
 def test_a_run_in_another_thread_trains_to_the_same_bits(tmp_path: Path) -> None:
@@ -226,6 +226,65 @@ def test_a_run_with_a_network_of_ones_own_goes_on_whatever_weights_it_is_given(
     stop_at(None)
     start(rows(), tiny(), model=network(1), out=tmp_path / "stopped")
     same(tmp_path / "whole", tmp_path / "stopped")
+
+
+class Tied(nn.Module):
+    """Two layers with one weight, and modules that load no state of another version."""
+
+    _version = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(5, 5), nn.Linear(5, 5), nn.Linear(5, 3)
+        self.second.weight = self.first.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(self.second(self.first(x).relu()).relu())
+        return out
+
+    def _load_from_state_dict(self, state: Any, prefix: str, metadata: Any, *others: Any) -> None:
+        assert metadata.get("version") == 3
+        super()._load_from_state_dict(state, prefix, metadata, *others)
+
+
+def test_a_network_with_shared_weights_and_versions_of_its_own_goes_on(
+    tmp_path: Path, stop_at: Callable[..., list[int]]
+) -> None:
+    torch.manual_seed(0)
+    start(rows(), tiny(), model=Tied(), out=tmp_path / "whole")
+    stop_at(6)
+    torch.manual_seed(0)
+    with pytest.raises(StoppedError):
+        start(rows(), tiny(), model=Tied(), out=tmp_path / "stopped")
+    stop_at(None)
+    start(rows(), tiny(), model=Tied(), out=tmp_path / "stopped")
+    same(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_weights_and_moments_are_read_with_the_strides_they_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: Callable[..., list[int]]
+) -> None:
+    """Channels last, a dimension of one among them: other strides would round otherwise in the steps to come."""
+    read: list[dict[str, Any]] = []
+    restore = Training.restore
+
+    def restoring(self: Training, state: dict[str, Any]) -> None:
+        fresh = [weight for group in self.optimizer.param_groups for weight in group["params"]]
+        saved = state["optimizer"]["state"]
+        assert [saved[place]["exp_avg"].stride() for place in saved] == [weight.stride() for weight in fresh]
+        assert all(state["model"][name].stride() == value.stride() for name, value in self.model.state_dict().items())
+        read.append(state)
+        restore(self, state)
+
+    stop_at(5)
+    config = tiny(method="mixmatch-ads", net="cnn13-4", norm="batch")
+    with pytest.raises(StoppedError):
+        start(images(12), config, out=tmp_path)
+    stop_at(None)
+    monkeypatch.setattr(Training, "restore", restoring)
+    start(images(12), config, out=tmp_path)
+    [state] = read
+    assert state["model"]["features.0.weight"].stride() == (9, 1, 3, 1)
 
 
 @pytest.mark.parametrize("other", [nn.Linear(5, 3), nn.Sequential(nn.Linear(5, 9), nn.Linear(9, 3))])

@@ -187,7 +187,8 @@ def test_an_average_that_overflows_is_noticed_where_the_weights_do_not(tmp_path:
 
     with pytest.raises(BrokenError, match="the averaged weight ballast became infinite or NaN"):
         start(rows(), tiny(method="supervised", save_minutes=0), model=Swinging(), out=tmp_path)
-    assert all(bool(value.isfinite().all()) for value in read_state(tmp_path / "resume.pt")["average"].values())
+    average = read_state(tmp_path / "resume.safetensors")["average"]
+    assert all(bool(value.isfinite().all()) for value in average.values())
 
 
 def test_batch_norm_over_one_sample_is_refused_with_a_way_out(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def _differences(one: Any, other: Any, where: str) -> Iterator[str]:
         for place, (mine, theirs) in enumerate(zip(one, other, strict=True)):
             yield from _differences(mine, theirs, f"{where}/{place}")
     elif isinstance(one, Tensor) and isinstance(other, Tensor):
-        if one.dtype != other.dtype or not torch.equal(one, other):
+        if (one.dtype, one.stride()) != (other.dtype, other.stride()) or not torch.equal(one, other):
             yield where
     elif type(one) is not type(other) or one != other:
         yield f"{where}: {one!r} and {other!r}"

@@ -46,7 +46,8 @@ from tests.training.rank_driver import (
 )
 
 ROOT = Path(__file__).parents[2]
-FILES = {".lock", "config.json", "metrics.jsonl", "model.safetensors", "resume.previous.pt", "resume.pt", "split.json"}
+FILES = {".lock", "config.json", "metrics.jsonl", "model.safetensors", "split.json"}
+FILES |= {"resume.safetensors", "resume.previous.safetensors"}
 Found = list[dict[str, Any]]
 
 
@@ -200,7 +201,7 @@ def test_only_the_first_rank_writes(folder: Path, found: Found) -> None:
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.kept])
 def test_what_is_saved_is_what_the_first_rank_has(folder: Path, found: Found, name: str) -> None:
     own, first = folder / "rank 0" / name, found[0][name]
-    state = read_state(own / "resume.pt")
+    state = read_state(own / "resume.safetensors")
     assert differences(state["model"], first["model"]) == []
     assert differences(state["average"], first["average"]) == []
     assert differences(load_file(own / "model.safetensors"), first["average"]) == []
@@ -341,7 +342,7 @@ def test_every_rank_that_is_stopped_knows_what_was_saved(ends: dict[str, Any]) -
 
 def assert_same_run(out: Path, undisturbed: Path) -> None:
     """The same weights, optimizer, streams and scores; means over training steps have a test of their own."""
-    state, expected = read_state(out / "resume.pt"), read_state(undisturbed / "resume.pt")
+    state, expected = read_state(out / "resume.safetensors"), read_state(undisturbed / "resume.safetensors")
     assert state["step"] == STEPS
     assert differences(state, expected) == []
     assert differences(load_file(out / "model.safetensors"), load_file(undisturbed / "model.safetensors")) == []

@@ -63,7 +63,7 @@ def test_looking_seldom_changes_nothing(
     start(rows(), config, out=tmp_path / "always")
     look_every(every, monkeypatch)
     start(rows(), config, out=tmp_path / "seldom")
-    states = [read_state(tmp_path / name / "resume.pt") for name in ("always", "seldom")]
+    states = [read_state(tmp_path / name / "resume.safetensors") for name in ("always", "seldom")]
     assert differences(*states) == []
     assert differences(*(lines(tmp_path / name) for name in ("always", "seldom"))) == []
 
@@ -77,7 +77,7 @@ def test_a_loss_that_was_lost_between_two_looks_is_named_with_its_step(
     told = f"the supervised loss became infinite or NaN in step 10 of .*last good checkpoint is that of step {good}"
     with pytest.raises(BrokenError, match=told):
         start(rows(), config, model=Poisoned(9), out=tmp_path)
-    state = read_state(tmp_path / "resume.pt")
+    state = read_state(tmp_path / "resume.safetensors")
     assert state["step"] == good
     assert all(value.isfinite().all() for value in state["model"].values())
     assert len(lines(tmp_path) if (tmp_path / "metrics.jsonl").exists() else []) == good * evaluations // 12

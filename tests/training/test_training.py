@@ -195,7 +195,7 @@ def test_evaluating_more_often_changes_nothing(method: str, tmp_path: Path) -> N
     states = []
     for evaluations in (1, 12):
         start(rows(), replace(config, evaluations=evaluations), out=tmp_path / str(evaluations))
-        state = read_state(tmp_path / str(evaluations) / "resume.pt")
+        state = read_state(tmp_path / str(evaluations) / "resume.safetensors")
         states.append({name: part for name, part in state.items() if name not in ("settings", "metrics")})
         assert len(load(tmp_path / str(evaluations)).metrics) == evaluations
     assert differences(*states) == []
@@ -381,7 +381,7 @@ def test_a_run_that_loses_its_numbers_says_where_and_can_be_gone_on_with(evaluat
     assert trouble == ""
     assert all(value.isfinite().all() for value in state["model"].values())
     start(rows(), config, model=Poisoned(None), out=out)
-    assert differences(*(read_state(folder / "resume.pt") for folder in (out, tmp_path / "whole"))) == []
+    assert differences(*(read_state(folder / "resume.safetensors") for folder in (out, tmp_path / "whole"))) == []
 
 
 def test_the_term_that_was_lost_is_named() -> None:
@@ -448,7 +448,7 @@ def test_a_lost_weight_is_noticed_before_it_is_saved(steps: int, tmp_path: Path)
     told = "the weight root" if steps == 1 else "the supervised loss"
     with pytest.raises(BrokenError, match=f"{told} became infinite or NaN in step {min(steps, 2)} .*that of step 0"):
         start(rows(), tiny(method="supervised", steps=steps, evaluations=1), model=Hidden(), out=tmp_path)
-    assert read_state(tmp_path / "resume.pt")["step"] == 0
+    assert read_state(tmp_path / "resume.safetensors")["step"] == 0
     assert all(bool(value.isfinite().all()) for value in load(tmp_path, Hidden()).model.state_dict().values())
 
 

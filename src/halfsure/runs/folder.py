@@ -1,7 +1,5 @@
 """The run folder: written whole or not at all, by one process, and never losing what was saved."""
 
-import hashlib
-import io
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -9,11 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
 from filelock import FileLock, Timeout
 
 from halfsure._disk import read_json, read_lines, reason, sync, write, write_part
-from halfsure.runs.checkpoint import CHECKPOINTS, TRAILER, read_state
+from halfsure.runs.checkpoint import pack_state, read_state
 from halfsure.training.errors import RunError
 
 __all__ = ["FORMAT", "Folder", "refuse_links"]
@@ -21,6 +18,9 @@ __all__ = ["FORMAT", "Folder", "refuse_links"]
 FORMAT = 1
 FURTHEST = 2**53
 """A step that any number can still hold."""
+CHECKPOINTS = ("resume.safetensors", "resume.previous.safetensors")
+OLD = "resume.pt"
+"""The checkpoint of halfsure 0.1, which was a pickle."""
 INSIDE = (".lock", "folds", "tensorboard")
 """What a run writes to without replacing it, and so must not be a link to somewhere else."""
 
@@ -28,19 +28,19 @@ INSIDE = (".lock", "folds", "tensorboard")
 class Folder:
     """Reads and writes the files of a run.
 
-    | file                | what                                                         |
-    |---------------------|--------------------------------------------------------------|
-    | `config.json`       | every setting, versions, git revision, what the data was      |
-    | `split.json`        | which samples were labeled                                    |
-    | `metrics.jsonl`     | one line an evaluation                                        |
-    | `model.safetensors` | the averaged weights, with map, classes and preprocessing     |
-    | `resume.pt`         | everything to go on from, and `resume.previous.pt` before it  |
+    | file                 | what                                                                    |
+    |----------------------|-------------------------------------------------------------------------|
+    | `config.json`        | every setting, versions, git revision, what the data was                |
+    | `split.json`         | which samples were labeled                                              |
+    | `metrics.jsonl`      | one line per evaluation                                                 |
+    | `model.safetensors`  | the averaged weights, with map, classes and preprocessing               |
+    | `resume.safetensors` | everything to go on from; the one before is resume.previous.safetensors |
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._damaged = False
-        """Whether resume.pt was found damaged, and so must not take the place of the whole one before it."""
+        """Whether the newest checkpoint was found damaged: it must not take the place of the whole one before it."""
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -113,14 +113,11 @@ class Folder:
         write(self.path / "metrics.jsonl", "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode())
 
     def save(self, state: dict[str, Any]) -> None:
-        """Write resume.pt, the one before it becoming resume.previous.pt."""
-        buffer = io.BytesIO()
-        torch.save(state, buffer)
-        content = buffer.getvalue()
-        current = self.path / "resume.pt"
-        part = write_part(current, content + TRAILER + hashlib.sha256(content).hexdigest().encode())
+        """Write a checkpoint; the one before it stays as the previous one."""
+        current, previous = (self.path / name for name in CHECKPOINTS)
+        part = write_part(current, pack_state(state))
         if current.exists() and not self._damaged:
-            os.replace(current, self.path / "resume.previous.pt")
+            os.replace(current, previous)
         os.replace(part, current)
         self._damaged = False
         sync(self.path)
@@ -128,7 +125,7 @@ class Folder:
     @property
     def begun(self) -> bool:
         """Whether there is a checkpoint here, whole or not."""
-        return any((self.path / name).exists() for name in CHECKPOINTS)
+        return any((self.path / name).exists() for name in (*CHECKPOINTS, OLD))
 
     def resume(self) -> tuple[dict[str, Any] | None, str]:
         """The newest state that is whole, and a sentence about any that was not; None if nothing was saved yet."""
@@ -141,12 +138,14 @@ class Folder:
                 state = read_state(file)
             except RunError as error:
                 trouble.append(str(error))
-                self._damaged |= name == "resume.pt"
+                self._damaged |= name == CHECKPOINTS[0]
             else:
                 note = f"{trouble[0]}; going on from {name}, step {state['step']}" if trouble else ""
                 return state, note
         if trouble:
             raise RunError("; ".join(trouble) + "; there is nothing whole to go on from")
+        if (self.path / OLD).exists():
+            raise RunError(f"{self.path} needs halfsure 0.1, which saved it, to go on; its model can be used as it is")
         return None, ""
 
 

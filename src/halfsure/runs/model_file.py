@@ -1,20 +1,17 @@
 """model.safetensors → weights and what they mean, with nothing in the file taken on trust."""
 
-import hashlib
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 
-from halfsure._disk import parse_json, write
+from halfsure._disk import write
 from halfsure.nets import build
 from halfsure.runs.folder import FORMAT, Folder
+from halfsure.runs.tensor_file import pack, unpack
 from halfsure.simplex import Map, get_map
 from halfsure.training.errors import RunError
 from halfsure.views.preprocessing import Preprocessing
@@ -25,7 +22,7 @@ LARGEST = 2**24
 """Values of a sample: 4096 × 4096 grey pixels. A model file of a few bytes can claim any size."""
 DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 DIMENSIONS = {"image": 3, "array": 1}
-ABOUT = {"format", "map", "classes", "net", "preprocessing", "encoding"}
+ABOUT = {"format", "map", "classes", "net", "preprocessing", "encoding", "sha256"}
 NORMS = ("batch", "group", "none", None)
 
 
@@ -68,11 +65,12 @@ def read_model(file: Path) -> Stored:
     if not file.is_file():  # a pipe would have us wait for ever
         raise RunError(f"{file} is no file")
     try:
-        with safe_open(file, "pt") as opened:
-            about = parse_json((opened.metadata() or {}).get("halfsure", "null").encode())
-            weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - not a dict
-    except (SafetensorError, ValueError, OSError) as error:
-        raise RunError(f"{file} cannot be read, it is damaged, cut off or no model: {error}") from None
+        about, weights = unpack(file)
+    except (ValueError, OSError) as error:
+        raise RunError(
+            f"{file} cannot be read, it is damaged, cut off or no model: {error}. halfsure resume {file.parent} writes "
+            "it anew, if that is its run folder; else take another copy"
+        ) from None
     if not isinstance(about, dict) or "format" not in about:
         raise RunError(f"{file} is not a model of halfsure: it does not say what its weights mean")
     if about["format"] != FORMAT:
@@ -80,11 +78,8 @@ def read_model(file: Path) -> Stored:
             f"{file} is a model of format {about['format']!r:.40}, and this halfsure reads format {FORMAT}: "
             "open it with the version that wrote it"
         )
-    if not _whole(about, weights):
-        raise RunError(
-            f"{file} is damaged: it is not what was written. halfsure resume {file.parent} writes it anew, if that is "
-            "its run folder; else take another copy"
-        )
+    if odd := about.keys() - ABOUT:  # in the word sha256 a bit can flip as well
+        raise RunError(f"{file} is damaged: no model says anything of {min(odd)!r:.40}")
     try:
         return Stored(
             weights,
@@ -100,31 +95,7 @@ def read_model(file: Path) -> Stored:
 
 def save_model(folder: Folder, model: nn.Module, about: dict[str, Any]) -> None:
     """Write model.safetensors: weights and, as JSON beside them, what they mean."""
-    # Copies: tensors that share memory could not be stored.
-    weights = {name: value.detach().cpu().contiguous().clone() for name, value in model.state_dict().items()}
-    told = {"format": FORMAT, **about}
-    content = save(weights, {"halfsure": json.dumps({**told, "sha256": _digest(told, weights)})})
-    write(folder.path / "model.safetensors", content)
-
-
-def _digest(told: dict[str, Any], weights: dict[str, Tensor]) -> str:
-    """The SHA-256 of all that a model file means: no bit of it can change unnoticed."""
-    digest = hashlib.sha256(json.dumps(told).encode())
-    for name, value in sorted(weights.items()):
-        digest.update(f"\0{name}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
-        digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-def _whole(about: dict[str, Any], weights: dict[str, Tensor]) -> bool:
-    """Whether a file is as it was written; one from before there was a digest is taken for that."""
-    told = {name: value for name, value in about.items() if name != "sha256"}
-    if told.keys() - ABOUT:  # in the word sha256 a bit can flip as well
-        return False
-    try:
-        return len(told) == len(about) or about["sha256"] == _digest(told, weights)
-    except RecursionError:  # nested as no model is
-        return False
+    write(folder.path / "model.safetensors", pack({"format": FORMAT, **about}, model.state_dict()))
 
 
 def _map(name: Any) -> Map:
