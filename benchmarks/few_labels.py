@@ -204,7 +204,7 @@ def run(task: str, which: dict[str, Any], root: Path) -> dict[str, Any]:
     found: dict[str, Any] = {
         "error": float(np.mean(model.predict(drawn.test) != drawn.truth)),
         "method_": model.method_,
-        "steps": model.run_.config["config"]["steps"],
+        "steps": model.run_.settings["steps"],
         "seconds": round(time.monotonic() - began, 1),
         "warnings": [str(warning.message) for warning in told],
     }

@@ -13,7 +13,7 @@ import argparse
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -23,13 +23,10 @@ from steps import threads
 
 from halfsure.data import Data, DataError, Part
 from halfsure.data.load import load_seeds
-from halfsure.runs.start import make_network
 from halfsure.training.inference import logits_of
 from halfsure.training.presets import preset
 from halfsure.training.ranks import Ranks
 from halfsure.training.state import Training
-from halfsure.views.kinds import make_views
-from halfsure.views.preprocessing import Preprocessing
 
 METHODS = ("fixmatch-ads", "fixmatch")
 SEEDS, LABELS, STEPS, EVERY = (0, 1, 2), 40, 1000, 20
@@ -98,12 +95,12 @@ class Runner:
     """A run that can be gone on with a piece at a time, and its scores so far."""
 
     def __init__(self, data: Data, method: str, seed: int, test: Part) -> None:
-        config = replace(preset(data, method, "quick", seed), steps=STEPS)
+        config = preset(data, method, "quick", seed).replace(steps=STEPS)
         torch.manual_seed(seed)
-        model = make_network(data, config)
+        model = config.network(data)
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs leave it out
-        self.preprocessing = Preprocessing.of(data, config.normalise)
-        views = make_views(data, self.preprocessing, config)
+        self.preprocessing = config.preprocessing(data)
+        views = config.make_views(data, self.preprocessing)
         self.training = Training(model, config.algorithm(), data, views, config, ranks=Ranks())
         self.test, self.scores = test, [Score(0, 0.0, 1.0)]
 

@@ -37,7 +37,7 @@ from steps import threads
 from torch import Tensor, nn
 
 import halfsure
-from halfsure.algorithms import objective
+from halfsure.algorithms import Context, objective
 from halfsure.metrics import pseudo_labels, score
 from halfsure.simplex import SPARSEMAX
 from halfsure.training.ranks import Ranks
@@ -153,8 +153,8 @@ def logits_batch(k: int) -> Batch:
 def step_loss(given: Batch) -> Tensor:
     """The total loss of a step, from logits on."""
     algorithm = halfsure.method(METHOD)
-    losses = algorithm.step(nn.Identity(), given)
-    return objective(losses, algorithm, 1.0, lambda *terms: [Ranks().mean(term) for term in terms]).total
+    losses = algorithm.step(Context(nn.Identity(), given))
+    return objective(losses, algorithm.weights, 1.0, lambda *terms: [Ranks().mean(term) for term in terms]).total
 
 
 def mapped(counts: Sequence[int] = ROWS) -> Iterator[Row]:

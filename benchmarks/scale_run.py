@@ -9,7 +9,6 @@ import json
 import sys
 import time
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,11 @@ import torch
 from numpy.typing import NDArray
 
 from halfsure.data import Data, from_arrays, load
-from halfsure.runs.start import make_network, start
+from halfsure.runs.start import start
 from halfsure.training.errors import CollapseWarning
 from halfsure.training.presets import preset
 from halfsure.training.ranks import Ranks, ranks_for
 from halfsure.training.state import Training
-from halfsure.views.kinds import make_views
-from halfsure.views.preprocessing import Preprocessing
 
 METHOD = "fixmatch-ads"
 SAMPLES, LABELS, CLASSES = 4096, 640, 10
@@ -51,11 +48,11 @@ def features() -> Data:
 
 def make_training(data: Data, unlabeled: int, ranks: Ranks) -> Training:
     """The engine with the quick preset, as `train` puts it together."""
-    config = replace(preset(data, METHOD), unlabeled_batch=unlabeled)
+    config = preset(data, METHOD).replace(unlabeled_batch=unlabeled)
     torch.manual_seed(0)
-    model = make_network(data, config)
+    model = config.network(data)
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs leave it out
-    views = make_views(data, Preprocessing.of(data, config.normalise), config)
+    views = config.make_views(data, config.preprocessing(data))
     return Training(model, config.algorithm(), data, views, config, ranks=ranks)
 
 
@@ -74,14 +71,14 @@ def rows(folder: str) -> dict[str, Any]:
     data = load(folder)
     opened = time.monotonic()
     ends: list[float] = []
-    config = replace(preset(data, METHOD), steps=ROW_STEPS, evaluations=2, tensorboard=False)
+    config = preset(data, METHOD).replace(steps=ROW_STEPS, evaluations=2, tensorboard=False)
     start(data, config, watch=lambda _: ends.append(time.process_time()))
     return {"before": before, "open": opened - began, "steps": np.diff(ends).tolist()}
 
 
 def _warm_up() -> None:
     """Train for a moment, for what is loaded and compiled once is not to be counted."""
-    config = replace(preset(features(), METHOD), steps=2, evaluations=1, tensorboard=False)
+    config = preset(features(), METHOD).replace(steps=2, evaluations=1, tensorboard=False)
     start(features(), config)
 
 

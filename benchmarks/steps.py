@@ -30,12 +30,9 @@ from twin import Twin
 
 from halfsure.cli.process import MEMORY, WAITING
 from halfsure.data import Data, from_arrays
-from halfsure.runs.start import make_network
 from halfsure.training.config import Config
 from halfsure.training.ranks import Ranks
 from halfsure.training.state import Training
-from halfsure.views.kinds import make_views
-from halfsure.views.preprocessing import Preprocessing
 
 IMAGES, LABELS, CLASSES = 4096, 640, 10
 SHARED: dict[str, Any] = {
@@ -49,6 +46,7 @@ SHARED: dict[str, Any] = {
     "ema": 0.999,
     "steps": 1000,
     "batch": 64,
+    "views": "images",
     "flip": True,
     "shift": 4,
     "ops": 2,
@@ -128,7 +126,7 @@ def compare(case: Case, clock: Callable[[], float], *, options: bool = False, ap
         ours = {str(case): begin(engine_step, config, OURS)}
         notes = {str(case): ""}
         for name, changed in changes().items() if options else ():
-            ours[f"{case}, {name}"] = begin(engine_step, replace(config, **changed), OURS)
+            ours[f"{case}, {name}"] = begin(engine_step, config.replace(**changed), OURS)
         theirs = begin(twin_step, config, {})
         if case.warm:
             first = {name: step() for name, step in ours.items()}
@@ -217,18 +215,18 @@ def make_config(method: str, **changed: Any) -> Config:
 
 def make_training(data: Data, config: Config) -> Training:
     """The engine, as `train` puts it together."""
-    torch.manual_seed(config.seed)
-    model = make_network(data, config)
-    model.to(torch.float64 if config.precision == "float64" else torch.float32)
+    torch.manual_seed(config.run.seed)
+    model = config.network(data)
+    model.to(torch.float64 if config.machine.precision == "float64" else torch.float32)
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs leave it out
-    views = make_views(data, Preprocessing.of(data, config.normalise), config)
+    views = config.make_views(data, config.preprocessing(data))
     return Training(model, config.algorithm(), data, views, config, ranks=Ranks())
 
 
 def make_twin(data: Data, config: Config) -> Twin:
     """The twin, with the weights the engine begins with."""
-    torch.manual_seed(config.seed)
-    return Twin(make_network(data, config).state_dict(), data, config)
+    torch.manual_seed(config.run.seed)
+    return Twin(config.network(data).state_dict(), data, config)
 
 
 def engine_step(config: Config, clock: Callable[[], float]) -> Work:

@@ -27,8 +27,6 @@ from halfsure.training.config import Config
 from halfsure.views import StrongImage, WeakImage
 from halfsure.views import draws as _draws
 from halfsure.views.batch import Draws
-from halfsure.views.kinds import make_views
-from halfsure.views.preprocessing import Preprocessing
 
 __all__ = ["Drawn", "PlainWideResNet", "Samples", "Twin"]
 
@@ -120,7 +118,7 @@ class Twin:
 
     def _views(self) -> list[WeakImage | StrongImage]:
         """The settings of each view: of the labeled samples, then of the unlabeled ones."""
-        made: Any = make_views(self.data, Preprocessing.of(self.data, self.config.normalise), self.config)
+        made: Any = self.config.make_views(self.data, self.config.preprocessing(self.data))
         names = {"fixmatch": ("weak", "strong"), "mixmatch": ("weak", "weak"), "vat": ("weak",)}[self.config.method]
         return [made[name] for name in ("weak", *names)]
 
@@ -163,7 +161,7 @@ class Twin:
         for module in self.model.modules():
             if isinstance(module, nn.BatchNorm2d):
                 module.momentum = max(MOMENTUM, 1 / (step + 1))
-        weight = (config.weight or 0.0) * min(1.0, step / config.steps / config.ramp if config.ramp else 1.0)
+        weight = config.weight * min(1.0, step / config.steps / config.ramp if config.ramp else 1.0)
         self.optimizer.zero_grad()
         loss = self.loss(self.model, samples, config, weight)
         loss.backward()
@@ -189,8 +187,6 @@ def mixmatch(model: nn.Module, samples: Samples, config: Config, weight: float) 
 
     The published code has cross-entropy for the divergence: the entropy of the targets more, which has no gradient.
     """
-    assert config.temperature is not None
-    assert config.mixup is not None
     with torch.no_grad(), untracked(model):
         guess = model(torch.cat(samples.unlabeled)).softmax(-1).view(2, len(samples.unlabeled[0]), -1).mean(0)
         guess = guess ** (1 / config.temperature)
@@ -214,8 +210,6 @@ def vat(model: nn.Module, samples: Samples, config: Config, weight: float) -> Te
     As in public code, the pass that looks for the direction goes back into the weights too; those gradients are
     dropped.
     """
-    assert config.epsilon is not None
-    assert config.xi is not None
     assert samples.drawn.starts is not None
     inputs = torch.cat([samples.labeled, *samples.unlabeled])
     clean = model(inputs)

@@ -54,7 +54,7 @@ def run(job: dict[str, Any], root: str | None) -> dict[str, Any]:
     last = found.metrics[-1]
     return {
         "job": job,
-        "config": found.config["config"],
+        "config": found.settings,
         "test_error": last["test"]["error"],
         "ece": last["test"]["ece"],
         "dead": last["dead"],

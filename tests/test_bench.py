@@ -167,5 +167,5 @@ def test_a_step_of_any_batch_goes_through_the_engine() -> None:
     training = scale_run.make_training(scale_run.features(), 16, Ranks())
     scale.step(training)()
     assert training.done == 1
-    assert training.config.batch == scale.LABELED
-    assert training.config.unlabeled_batch == 16
+    assert training.config.training.batch == scale.LABELED
+    assert training.config.training.unlabeled_batch == 16

@@ -63,7 +63,7 @@ def test_on_the_same_batch_in_float64_only_rounding_is_left(method: str, data: D
     assert gap(twin.model, twin.average) > 0.01
     for (name, before), after in zip(begun.model.named_parameters(), twin.model.parameters(), strict=True):
         assert not torch.equal(before, after), f"{name} has not moved, and cannot tell a wrong step"
-    sums = ours.window.state()
+    sums = ours.running.state()
     assert sums["consistency"][0] > 0
     if method == "fixmatch":
         assert 0 < sums["used"][0] < sums["used"][1]

@@ -7,7 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from halfsure.algorithms import VAT, FixMatch, MixMatch, Supervised
-from halfsure.methods import ALGORITHMS, STRATEGIES, catalogue, method, parse
+from halfsure.methods import catalogue, method, parse
+from halfsure.settings import parts
 from halfsure.targets import ADS, MinEntropy, NegativeSampling, PseudoLabel, Sharpening, TopM
 
 # name: (algorithm, map, the strategy that makes targets, the added ones)
@@ -65,9 +66,9 @@ def test_defaults_are_the_papers() -> None:
 # Canonical names
 
 MAPS = ["", "@softmax", "@sparsemax", "@entmax1.5", "@entmax1.25", "@entmax1", "@entmax2.0", "@entmax1.50"]
-PART = st.sampled_from(["me", "sh", "pl", "ns", "ads", "top2", "top3", "top10"])
+PART = st.sampled_from(["me", "sh", "pl", "ns", "ads", "top2", "top3", "top10", "pl~none", "ads~informed", "sh~fixed"])
 SIGNED = st.tuples(st.sampled_from("+-"), PART).map("".join)
-NAMES = st.tuples(st.sampled_from([*ALGORITHMS]), st.sampled_from(MAPS), st.lists(SIGNED, max_size=3)).map(
+NAMES = st.tuples(st.sampled_from([*parts("algorithm")]), st.sampled_from(MAPS), st.lists(SIGNED, max_size=3)).map(
     lambda parts: parts[0] + parts[1] + "".join(parts[2])
 )
 
@@ -139,7 +140,7 @@ def test_the_order_of_added_losses_does_not_matter() -> None:
 def test_ads_implies_sparsemax(name: str) -> None:
     algorithm = method(name)
     assert algorithm.map.name == "sparsemax"
-    assert all(part.map.name == "sparsemax" for part in algorithm.added)
+    assert all(part.map.name == "sparsemax" for part in algorithm.extras)
 
 
 @pytest.mark.parametrize("name", ["vat@entmax1.5+ads", "fixmatch@entmax1.5-ads"])
@@ -203,15 +204,31 @@ def test_a_setting_that_two_parts_have_takes_the_name_of_its_part() -> None:
     ],
 )
 def test_settings_that_no_part_has_are_refused(name: str, setting: str) -> None:
-    with pytest.raises(ValueError, match=f"{re.escape(name)} has no setting '{setting}'; it has ") as refused:
+    with pytest.raises(ValueError, match=f"{re.escape(name)} has no setting '{setting}'") as refused:
         method(name, **{setting: 0.5})
-    offered = str(refused.value).split("it has ")[1].split(", ")
-    assert setting not in offered
+    _, _, offered = str(refused.value).partition("it has ")
+    if "did you mean" not in str(refused.value):
+        assert offered
+        assert setting not in offered.split(", ")
+
+
+def test_a_setting_of_another_part_is_refused_by_name_with_what_there_is() -> None:
+    with pytest.raises(ValueError, match=r"no setting 'temperature', which belongs to the strategy sh; it has .*, r, "):
+        method("fixmatch-ads", temperature=0.5)
+    with pytest.raises(ValueError, match="has no setting 'temprature'; did you mean temperature"):
+        method("fixmatch-sh", temprature=0.5)
 
 
 @pytest.mark.parametrize("name", ["supervised+me", "vat+pl+ns", "mixmatch-top3+ads", "fixmatch+ns", "fixmatch-ads"])
 def test_the_settings_a_refusal_lists_are_all_accepted(name: str) -> None:
-    good = {"distance": "l2", "class_weight": [1.0, 2.0], "prior": [0.5, 0.5], "copies": 3, "power_steps": 2}
+    good = {
+        "weak_grad": True,
+        "distance": "l2",
+        "class_weight": [1.0, 2.0],
+        "prior": [0.5, 0.5],
+        "copies": 3,
+        "power_steps": 2,
+    }
     with pytest.raises(ValueError, match="has no setting") as refused:
         method(name, nothing=1)
     for setting in str(refused.value).split("it has ")[1].split(", "):
@@ -230,7 +247,7 @@ def test_the_settings_a_refusal_lists_are_all_accepted(name: str) -> None:
         ("mixmatch", {"copies": 0}, "copies must be"),
         ("mixmatch", {"copies": 2.5}, "copies must be"),
         ("mixmatch", {"mixup": 0}, "mixup must be"),
-        ("vat", {"distance": "cosine"}, "a distance is one of fy, l2, kl"),
+        ("vat", {"distance": "cosine"}, "distance is one of fy, l2, kl, got 'cosine'"),
     ],
 )
 def test_settings_out_of_range_are_refused(name: str, settings: dict[str, object], words: str) -> None:
@@ -251,8 +268,9 @@ def test_refused_combinations_say_why_and_what_to_use(name: str, reason: str) ->
     with pytest.raises(ValueError, match=re.escape(reason)):
         method(name)
     if name == "mixmatch-pl":
-        assert "set its threshold to 0" in reason
+        assert "pl~none" in reason
         method(name, threshold=0)
+        method("mixmatch-pl~none")
         return
     assert "has no distillation built in" in reason or "makes no explicit target" in reason
     offered = alternatives(reason)
@@ -267,7 +285,7 @@ def test_refused_combinations_say_why_and_what_to_use(name: str, reason: str) ->
 
 def test_the_catalogue_holds_every_pair_once() -> None:
     names = [name for name, _ in catalogue()]
-    assert len(names) == len(set(names)) == len(ALGORITHMS) * (2 + 2 * len(STRATEGIES))
+    assert len(names) == len(set(names)) == len(parts("algorithm")) * (2 + 2 * len(parts("strategy")))
 
 
 @pytest.mark.parametrize(
@@ -314,7 +332,7 @@ def test_unknown_words_are_refused(name: str, words: str) -> None:
 ALPHABET = st.text("fixmatchvdspenulrog@+-.0123456789 M_\n", max_size=24)
 SPLICED = st.lists(
     st.sampled_from(
-        [*ALGORITHMS, "@", "+", "-", "me", "ads", "top", "pl", "entmax", "sparsemax", "1.5", "0", "12", "x"]
+        [*parts("algorithm"), "@", "+", "-", "me", "ads", "top", "pl", "entmax", "sparsemax", "1.5", "0", "12", "x"]
     ),
     max_size=8,
 ).map("".join)
@@ -332,3 +350,47 @@ def test_any_text_parses_or_raises_a_value_error(text: str) -> None:
         return
     assert text.startswith(re.split("[@+-]", built.name)[0])
     assert not re.search(r"\s", text)
+
+
+# Gates
+
+
+def test_a_gate_follows_its_strategy() -> None:
+    informed = method("fixmatch-ads~informed")
+    assert isinstance(informed, FixMatch)
+    assert str(informed.strategy) == "ADS(r=2, map=sparsemax, gate=informed)"
+    assert informed.name == "fixmatch-ads~informed"
+    gated = method("fixmatch-sh~fixed+ns", sh_threshold=0.8, ns_threshold=0.1)
+    assert isinstance(gated, FixMatch)
+    assert str(gated.strategy) == "Sharpening(temperature=0.5, threshold=0.8, map=softmax, gate=fixed)"
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("fixmatch-pl~fixed", "fixmatch"),
+        ("fixmatch+pl~fixed", "fixmatch"),
+        ("fixmatch-ads~none", "fixmatch-ads"),
+        ("vat+pl~fixed", "vat+pl"),
+        ("mixmatch-sh~none", "mixmatch"),
+        ("fixmatch-pl~none", "fixmatch-pl~none"),
+    ],
+)
+def test_the_gate_that_a_strategy_has_anyway_is_not_written(written: str, name: str) -> None:
+    assert method(written).name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("fixmatch-sh~informed", "in softmax none has: use it in a sparse map"),
+        ("vat+me~informed", "in softmax none has"),
+        ("fixmatch-ads~informd", "there is no gate 'informd'; did you mean informed"),
+        ("fixmatch~informed", "is not a method"),
+        ("mixmatch-ads~informed", "leaves samples without a target, and a mixture needs one of every sample"),
+        ("fixmatch-ads~informed+ads", "a strategy has two gates"),
+    ],
+)
+def test_gates_without_a_meaning_are_refused(name: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        method(name)

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from halfsure.estimator import SSLClassifier
     from halfsure.methods import method
     from halfsure.runs import Run, fit, load
+    from halfsure.settings import register
     from halfsure.simplex import Map, entmax, softmax, sparsemax, sparsemax_loss
     from halfsure.targets import (
         ADS,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
         sharpen,
     )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "ADS",
@@ -39,6 +40,7 @@ __all__ = [
     "fit",
     "load",
     "method",
+    "register",
     "sharpen",
     "softmax",
     "sparsemax",
@@ -56,6 +58,7 @@ PLACES = {
     "runs": ("Run", "fit", "load"),
     "estimator": ("SSLClassifier",),
     "methods": ("method",),
+    "settings": ("register",),
     **dict.fromkeys(("algorithms", "data", "kernels", "metrics", "nets", "theory", "training", "trust", "views"), ()),
 }
 

@@ -15,11 +15,17 @@ SIMPLEX_TOLERANCE = 1e-2
 
 
 def check_number(
-    name: str, value: SupportsFloat | str, at_least: float, at_most: float = math.inf, *, why: str = ""
+    name: str,
+    value: SupportsFloat | str,
+    at_least: float,
+    at_most: float = math.inf,
+    *,
+    why: str = "",
+    text: bool = True,
 ) -> float:
-    """Return a setting as a float, or say which range it has to lie in."""
+    """Return a setting as a float, or say which range it has to lie in; without `text`, "2" is no number."""
     try:
-        number = float(value)
+        number = float(value) if text or not isinstance(value, bool | str) else math.nan
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if at_least <= number <= at_most and number < math.inf:

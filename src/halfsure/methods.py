@@ -1,65 +1,63 @@
 """The paper's notation: `"fixmatch-ads"` → an algorithm with a strategy in it.
 
-    algorithm[@map][-strategy][+strategy]…
+    algorithm[@map][-strategy[~gate]][+strategy[~gate]]…
 
-`-` replaces the distillation an algorithm has built in, `+` adds a distillation loss: `vat+ads`, `mixmatch-ads`,
-`fixmatch@sparsemax+ns`. All parts of a method share one map: softmax, unless `@` names another or `ads` is among the
-strategies, which lives in sparsemax.
+`-` replaces the distillation an algorithm has built in, `+` adds a distillation loss, and `~` names the gate that says
+how much each sample counts: `vat+ads`, `mixmatch-ads`, `fixmatch@sparsemax+ns`, `fixmatch-ads~informed`. All parts of a
+method share one map: softmax, unless `@` names another or a strategy brings its own, as `ads` brings sparsemax.
 """
 
-import difflib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from halfsure.algorithms import VAT, Algorithm, FixMatch, MixMatch, Supervised
-from halfsure.simplex import SOFTMAX, SPARSEMAX, Map, get_map
-from halfsure.targets import ADS, MinEntropy, NegativeSampling, PseudoLabel, Sharpening, Strategy, TopM
+from halfsure.algorithms import Algorithm
+from halfsure.settings import Settings, Size, find, parts
+from halfsure.settings.compose import Layout, Sections, fill
+from halfsure.settings.registry import nearest
+from halfsure.simplex import SOFTMAX, Map, get_map
+from halfsure.targets import Strategy
 
-__all__ = ["ALGORITHMS", "STRATEGIES", "Method", "catalogue", "method", "parse"]
+__all__ = ["Chosen", "Method", "build", "catalogue", "layout", "method", "parse"]
 
-
-@dataclass(frozen=True)
-class StrategyRow:
-    """A strategy as the notation knows it."""
-
-    build: Callable[..., Strategy]
-    settings: tuple[str, ...]
-    explicit: bool
-    """Whether it makes a target that can stand in the place of another."""
-    about: str
+GRAMMAR = re.compile(
+    r"(?P<algorithm>[a-z][a-z0-9]*)(?:@(?P<map>[a-z]+[0-9.]*))?(?P<strategies>(?:[+-][a-z][a-z0-9]*(?:~[a-z0-9]+)?)*)"
+)
 
 
 @dataclass(frozen=True)
-class AlgorithmRow:
-    """An algorithm as the notation knows it."""
+class AddedSettings(Settings):
+    """What a method with added strategies can be told."""
 
-    build: type[Algorithm]
-    built_in: str | None
-    """The strategy that is there if no other is put in its place."""
-    about: str
+    distill_weight: Size = 1.0
+    """β, the weight of the distillation term."""
 
 
-STRATEGIES = {
-    "me": StrategyRow(MinEntropy, (), False, "minimum entropy: lower the entropy of every prediction"),
-    "sh": StrategyRow(Sharpening, ("temperature",), True, "sharpening: towards p^(1/temperature), every class"),
-    "pl": StrategyRow(PseudoLabel, ("threshold",), True, "pseudo-label: towards the best class where p ≥ threshold"),
-    "ns": StrategyRow(NegativeSampling, ("threshold",), False, "negative sampling: less of classes with p < threshold"),
-    "ads": StrategyRow(ADS, ("r",), True, "adaptive sharpening: towards p^r over the sample's own candidates"),
-    "topM": StrategyRow(TopM, ("r",), True, "fixed candidates: towards p^r over the M best classes, as in top3"),
-}
+@dataclass(frozen=True)
+class Chosen:
+    """A strategy in a method, with its gate."""
 
-ALGORITHMS = {
-    "supervised": AlgorithmRow(Supervised, None, "the labels alone"),
-    "vat": AlgorithmRow(VAT, None, "predictions that do not change under the worst small perturbation"),
-    "mixmatch": AlgorithmRow(MixMatch, "sh", "guessed labels, trained on mixtures of all samples"),
-    "fixmatch": AlgorithmRow(FixMatch, "pl", "targets from weak views, met by strong views"),
-}
+    name: str
+    """As it is written: `ads`, `top3`."""
+    gate: str
 
-NO_TARGET = ("mixmatch", "pl")  # not at its own threshold: a mixture needs a target of every sample
+    @property
+    def kind(self) -> type[Strategy]:
+        """The strategy's class."""
+        return _strategy(self.name)[0]
 
-GRAMMAR = re.compile(r"(?P<algorithm>[a-z]+)(?:@(?P<map>[a-z]+[0-9.]*))?(?P<strategies>(?:[+-][a-z]+[0-9]*)*)")
+    @property
+    def written(self) -> str:
+        """The shortest way to write it."""
+        return self.name if self.gate == self.kind.gated else f"{self.name}~{self.gate}"
+
+    def build(self, map: Map, sections: Sections) -> Strategy:
+        """The strategy with its settings, and its gate with its own."""
+        kind, number = _strategy(self.name)
+        own = vars(sections[f"strategies/{self.name}"]) | number
+        gate = find("gate", self.gate)(**vars(sections[f"strategies/{self.name}~{self.gate}"]))
+        return kind(map=map, gate=gate, **own)
 
 
 @dataclass(frozen=True)
@@ -68,46 +66,74 @@ class Method:
 
     algorithm: str
     map: Map
-    target: str | None
+    target: Chosen | None
     """The strategy that makes the targets, for algorithms that have such."""
-    added: tuple[str, ...]
+    added: tuple[Chosen, ...]
+
+    @property
+    def kind(self) -> type[Algorithm]:
+        """The algorithm's class."""
+        found: type[Algorithm] = find("algorithm", self.algorithm)
+        return found
+
+    @property
+    def strategies(self) -> tuple[Chosen, ...]:
+        """Every strategy in it."""
+        return (*([self.target] if self.target else []), *self.added)
 
     @property
     def name(self) -> str:
         """The shortest way to write it; methods that are the same have the same name."""
-        built_in = ALGORITHMS[self.algorithm].built_in
-        parts = ([f"-{self.target}"] if self.target != built_in else []) + [f"+{name}" for name in self.added]
-        implied = SPARSEMAX if any(part[1:] == "ads" for part in parts) else SOFTMAX
-        return self.algorithm + ("" if self.map == implied else f"@{self.map.name}") + "".join(parts)
+        own = [self.target] if self.target and self.target.written != self.kind.built_in else []
+        told = [*(f"-{chosen.written}" for chosen in own), *(f"+{chosen.written}" for chosen in self.added)]
+        map = "" if self.map == _home([*own, *self.added]) else f"@{self.map.name}"
+        return self.algorithm + map + "".join(told)
 
 
 def method(name: str, **settings: Any) -> Algorithm:
     """Build the method of a name; settings reach the part that has them.
 
-    A strategy's settings are `r`, `temperature` and `threshold`; where two parts of a method have the same one, it
-    takes the strategy's name in front: `pl_threshold`, `ns_threshold`. `weight` is α, `distill_weight` β, and the
-    algorithms have their own: `epsilon`, `xi`, `power_steps` (vat), `mixup`, `copies` (mixmatch), `distance`, `prior`.
+    A strategy's settings are such as `r` and `temperature`, a gate's such as `threshold`; where two parts of a method
+    have the same one, it takes the strategy's name in front: `pl_threshold`, `ns_threshold`. `weight` is α,
+    `distill_weight` β, and the algorithms have their own: `epsilon`, `xi`, `power_steps` (vat), `mixup`, `copies`
+    (mixmatch), `distance`, `prior`.
 
     Examples:
         >>> import halfsure
         >>> halfsure.method("fixmatch-ads", r=3.0).strategy
         ADS(r=3, map=sparsemax)
+        >>> halfsure.method("fixmatch-ads~informed").strategy
+        ADS(r=2, map=sparsemax, gate=informed)
         >>> halfsure.method("fixmatch-me")
         Traceback (most recent call last):
         ValueError: fixmatch-me: minimum entropy makes no explicit target to put in the place of pl; add it as a loss,
-        fixmatch+me, or replace by sh, pl, ads, topM
+        fixmatch+me, or replace by ads, pl, sh, topM
     """
     parsed = parse(name)
-    row = ALGORITHMS[parsed.algorithm]
-    given: dict[str, dict[str, Any]] = {part: {} for part in [*parsed.added, parsed.target or "", parsed.algorithm]}
-    for setting, value in settings.items():
-        part, plain = _owner(parsed, setting)
-        if plain in given[part]:
-            raise ValueError(f"{name}: {plain} of {part} is given twice")
-        given[part][plain] = value
-    added = [_strategy(part, parsed.map, given[part]) for part in parsed.added]
-    first: Any = _strategy(parsed.target, parsed.map, given[parsed.target]) if parsed.target else parsed.map
-    algorithm = row.build(first, added, **given[parsed.algorithm])
+    return build(parsed, fill(layout(parsed), settings, parsed.name))
+
+
+def layout(parsed: Method) -> Layout:
+    """Which settings a method has, part by part."""
+    sections: dict[str, type[Settings]] = {"algorithm": parsed.kind.Settings}
+    if parsed.added:
+        sections["added"] = AddedSettings
+    for chosen in parsed.strategies:
+        sections[f"strategies/{chosen.name}"] = chosen.kind.Settings
+        sections[f"strategies/{chosen.name}~{chosen.gate}"] = find("gate", chosen.gate).Settings
+    return sections
+
+
+def build(parsed: Method, sections: Sections, **resolved: Any) -> Algorithm:
+    """The algorithm with its parts; `resolved` are settings of it that data gave a value, such as class weights."""
+    own: dict[str, Any] = vars(sections["algorithm"]) | resolved
+    own |= vars(sections["added"]) if parsed.added else {}
+    added = [chosen.build(parsed.map, sections) for chosen in parsed.added]
+    first: Any = parsed.map if parsed.target is None else parsed.target.build(parsed.map, sections)
+    try:
+        algorithm = parsed.kind(first, added, **own)
+    except ValueError as error:
+        raise ValueError(f"{parsed.name}: {error}") from None
     algorithm.name = parsed.name
     return algorithm
 
@@ -118,34 +144,36 @@ def parse(name: str) -> Method:
     if match is None:
         raise ValueError(f"{name!r} is not a method; write algorithm[@map][-strategy][+strategy], such as fixmatch-ads")
     algorithm = match["algorithm"]
-    if algorithm not in ALGORITHMS:
-        raise ValueError(f"{name}: there is no algorithm {algorithm!r}{_nearest(algorithm, ALGORITHMS)}")
-    replaced: list[str] = []
-    added: list[str] = []
-    for part in re.findall(r"[+-][a-z]+[0-9]*", match["strategies"]):
-        _find(name, part[1:])
-        (replaced if part[0] == "-" else added).append(part[1:])
-    built_in = ALGORITHMS[algorithm].built_in
-    target = _target(name, algorithm, replaced)
-    if len(set(added)) < len(added):
+    if algorithm not in parts("algorithm"):
+        raise ValueError(f"{name}: there is no algorithm {algorithm!r}{nearest(algorithm, parts('algorithm'))}")
+    kind: type[Algorithm] = find("algorithm", algorithm)
+    replaced: list[Chosen] = []
+    added: list[Chosen] = []
+    for part in re.findall(r"[+-][^+-]+", match["strategies"]):
+        (replaced if part[0] == "-" else added).append(_chosen(name, part[1:]))
+    target = _target(name, kind, replaced)
+    if len({chosen.name for chosen in added}) < len(added):
         raise ValueError(f"{name}: a strategy is added twice; give it a larger distill_weight instead")
+    if any(chosen.name == other.name and chosen.gate != other.gate for chosen in added for other in replaced):
+        raise ValueError(f"{name}: a strategy has two gates; a method gives it one")
     # FixMatch has PL built in and MixMatch sharpening: adding those again names the same method.
-    added = sorted((part for part in added if part != built_in or target != built_in), key=_order)
-    ads = "ads" in (*replaced, *added)
-    map = get_map(match["map"]) if match["map"] else SPARSEMAX if ads else SOFTMAX
-    if ads and map == SOFTMAX:
-        sign = "-" if "ads" in replaced else "+"
-        raise ValueError(
-            f"{name}: adaptive sharpening needs a map that leaves classes out; in softmax it is plain sharpening: "
-            f"use {algorithm}{sign}sh, or leave @softmax away"
-        )
-    return Method(algorithm, map, target, tuple(added))
+    added = [chosen for chosen in added if target is None or chosen != target or chosen.name != kind.built_in]
+    map = get_map(match["map"]) if match["map"] else _home([*replaced, *added])
+    parsed = Method(algorithm, map, target, tuple(sorted(added, key=lambda chosen: chosen.name)))
+    for chosen in parsed.strategies:
+        try:
+            chosen.kind.suits(map)
+            find("gate", chosen.gate)().suits(map)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    return parsed
 
 
 def catalogue() -> Iterator[tuple[str, str]]:
     """Every combination of an algorithm with one strategy, with "" or the reason why it is refused."""
-    for algorithm in ALGORITHMS:
-        for part in ["", "@sparsemax", *(sign + key.replace("M", "3") for key in STRATEGIES for sign in "+-")]:
+    strategies = [f"{key}3" if kind.numbered else key for key, kind in parts("strategy").items()]
+    for algorithm in parts("algorithm"):
+        for part in ["", "@sparsemax", *(sign + key for key in strategies for sign in "+-")]:
             name = algorithm + part
             try:
                 method(name)
@@ -154,76 +182,62 @@ def catalogue() -> Iterator[tuple[str, str]]:
                 yield name, str(error).removeprefix(f"{name}: ")
 
 
-def _target(name: str, algorithm: str, replaced: list[str]) -> str | None:
-    built_in = ALGORITHMS[algorithm].built_in
-    if not replaced:
-        return built_in
+def _home(strategies: list[Chosen]) -> Map:
+    """The map that strategies bring with them: that of the first which wants another one than softmax."""
+    homes = [chosen.kind.home for chosen in strategies if chosen.kind.home != SOFTMAX]
+    return homes[0] if homes else SOFTMAX
+
+
+def _target(name: str, kind: type[Algorithm], replaced: list[Chosen]) -> Chosen | None:
     if len(replaced) > 1:
-        raise ValueError(f"{name}: only one strategy can stand in the place of {built_in}; add the others with +")
-    row = _find(name, replaced[0])
-    if built_in is None:
+        raise ValueError(f"{name}: only one strategy can stand in the place of {kind.built_in}; add the others with +")
+    if kind.built_in is None:
+        if replaced:
+            raise ValueError(
+                f"{name}: {kind.name} has no distillation built in that could be replaced; "
+                f"add it as a loss, {kind.name}+{replaced[0].written}"
+            )
+        return None
+    if not replaced:
+        return _chosen(name, kind.built_in)
+    if not replaced[0].kind.explicit():
+        targets = ", ".join(sorted(_replacements(kind)))
         raise ValueError(
-            f"{name}: {algorithm} has no distillation built in that could be replaced; "
-            f"add it as a loss, {algorithm}+{replaced[0]}"
-        )
-    if not row.explicit:
-        targets = ", ".join(
-            key for key, other in STRATEGIES.items() if other.explicit and (algorithm, key) != NO_TARGET
-        )
-        raise ValueError(
-            f"{name}: {row.about.split(':')[0]} makes no explicit target to put in the place of {built_in}; "
-            f"add it as a loss, {algorithm}+{replaced[0]}, or replace by {targets}"
+            f"{name}: {replaced[0].kind.about.split(':')[0]} makes no explicit target to put in the place of "
+            f"{kind.built_in}; add it as a loss, {kind.name}+{replaced[0].name}, or replace by {targets}"
         )
     return replaced[0]
 
 
-def _find(name: str, strategy: str) -> StrategyRow:
-    if re.fullmatch(r"top[1-9][0-9]*", strategy):
-        return STRATEGIES["topM"]
-    if strategy not in STRATEGIES:
-        raise ValueError(f"{name}: there is no strategy {strategy!r}{_nearest(strategy, STRATEGIES)}")
-    return STRATEGIES[strategy]
+def _replacements(kind: type[Algorithm]) -> Iterator[str]:
+    """The strategies that can stand in the place of the one an algorithm has built in."""
+    for key, strategy in parts("strategy").items():
+        if not strategy.explicit():
+            continue
+        try:
+            method(f"{kind.name}-{key}{3 if strategy.numbered else ''}")
+        except ValueError:
+            continue
+        yield f"{key}M" if strategy.numbered else key
 
 
-def _order(strategy: str) -> tuple[int, str]:
-    """Losses are summed: their order does not matter, and so a name has but one."""
-    return [*STRATEGIES].index(strategy if strategy in STRATEGIES else "topM"), strategy
+def _chosen(name: str, written: str) -> Chosen:
+    """`pl~flex` → strategy and gate, if there are such."""
+    strategy, _, gate = written.partition("~")
+    try:
+        kind, _ = _strategy(strategy)
+        return Chosen(strategy, find("gate", gate).name if gate else kind.gated)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
-def _strategy(key: str, map: Map, settings: dict[str, Any]) -> Strategy:
-    if key.startswith("top"):
-        settings = {"m": int(key[3:]), **settings}
-    return _find(key, key).build(map=map, **settings)
-
-
-def settings_of(parsed: Method) -> dict[str, list[str]]:
-    """The settings of a method, each with the parts that have one of that name."""
-    own = [*ALGORITHMS[parsed.algorithm].build.settings, "class_weight"]
-    own += ["distill_weight"] if parsed.added else []
-    own += ["weight"] if parsed.algorithm != "supervised" else []
-    own += ["prior"] if parsed.target else []
-    owners = {setting: [parsed.algorithm] for setting in own}
-    for part in dict.fromkeys([*([parsed.target] if parsed.target else []), *parsed.added]):
-        for setting in _find(part, part).settings:
-            owners.setdefault(setting, []).append(part)
-    return owners
-
-
-def _owner(parsed: Method, setting: str) -> tuple[str, str]:
-    """Which part of a method a setting belongs to, and its name there."""
-    owners = settings_of(parsed)
-    part, _, plain = setting.partition("_")
-    if part in owners.get(plain, []):
-        return part, plain
-    if len(owners.get(setting, [])) > 1:
-        choices = " or ".join(f"{owner}_{setting}" for owner in owners[setting])
-        raise ValueError(f"{parsed.name}: more than one part has a {setting}; say {choices}")
-    if setting not in owners:
-        known = [f"{part}_{key}" if len(parts) > 1 else key for key, parts in owners.items() for part in parts]
-        raise ValueError(f"{parsed.name} has no setting {setting!r}; it has {', '.join(sorted(known))}")
-    return owners[setting][0], setting
-
-
-def _nearest(word: str, known: dict[str, Any]) -> str:
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
+def _strategy(name: str) -> tuple[type[Strategy], dict[str, int]]:
+    """A strategy's class, and what the number after its name says: `top3` → TopM, {"m": 3}."""
+    known = parts("strategy")
+    match = re.fullmatch(r"([a-z]+)([1-9][0-9]*)", name)
+    if match and match[1] in known and known[match[1]].numbered:
+        return known[match[1]], {known[match[1]].numbered: int(match[2])}
+    if name not in known or known[name].numbered:
+        told = {f"{key}M" if kind.numbered else key: key for key, kind in known.items()}
+        raise ValueError(f"there is no strategy {name!r}{nearest(name, told)}")
+    return known[name], {}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from halfsure.algorithms import FixMatch, Supervised
+from halfsure.algorithms import Context, FixMatch, Supervised
 from halfsure.algorithms.prior import Prior
 from halfsure.methods import method
 from halfsure.simplex import get_map
@@ -31,6 +31,12 @@ def doubled(prior: list[float], momentum: float = 0.99) -> Prior:
     return Prior(prior, momentum).double()
 
 
+def taken(prior: Prior, probs: Tensor) -> Tensor:
+    """What a step does: the predictions are taken in, then scaled."""
+    prior.observe(probs)
+    return prior.scale(probs)
+
+
 def total_variation(a: Tensor, b: Tensor) -> float:
     return float((a - b).abs().sum() / 2)
 
@@ -44,7 +50,7 @@ def test_prior_equals_its_twin_over_many_batches(map: str, momentum: float) -> N
     ours, twin = doubled(SHARES, momentum), RunningPrior(SHARES, momentum)
     for step in range(20):
         probs = simplex(6, CLASSES, seed=step, map=map)
-        scaled = ours(probs)
+        scaled = taken(ours, probs)
         torch.testing.assert_close(scaled.tolist(), twin.scale(rows(probs)), rtol=1e-9, atol=1e-12)
         torch.testing.assert_close(ours.running.tolist(), twin.shares, rtol=1e-9, atol=1e-12)
 
@@ -54,7 +60,7 @@ def test_scaled_predictions_stay_probabilities_and_zeros_stay_zero(seed: int, ma
     probs = simplex(5, CLASSES, seed=seed, map=map, scale=4.0)
     prior = doubled(simplex(CLASSES, seed=seed + 1).tolist(), momentum=0.5)
     for _ in range(3):
-        scaled = prior(probs)
+        scaled = taken(prior, probs)
         assert torch.equal(scaled == 0, probs == 0)
         assert (scaled >= 0).all()
         torch.testing.assert_close(scaled.sum(-1), torch.ones(5).double())
@@ -62,11 +68,11 @@ def test_scaled_predictions_stay_probabilities_and_zeros_stay_zero(seed: int, ma
 
 def test_a_prior_that_equals_the_running_shares_changes_nothing() -> None:
     probs = simplex(64, CLASSES)
-    torch.testing.assert_close(doubled(SHARES, momentum=1.0)(probs), probs, rtol=1e-12, atol=0)
+    torch.testing.assert_close(taken(doubled(SHARES, momentum=1.0), probs), probs, rtol=1e-12, atol=0)
     true = probs.mean(0)
     prior = doubled(true.tolist(), momentum=0.9)
     for _ in range(5):
-        torch.testing.assert_close(prior(probs), probs, rtol=1e-6, atol=0)
+        torch.testing.assert_close(taken(prior, probs), probs, rtol=1e-6, atol=0)
 
 
 def test_a_prior_is_normalised() -> None:
@@ -79,13 +85,13 @@ def test_biased_predictions_approach_the_prior() -> None:
     same = torch.tensor([[0.1, 0.1, 0.1, 0.7]], dtype=torch.float64).expand(8, 4)
     prior = doubled(SHARES, momentum=0.9)
     for _ in range(300):
-        scaled = prior(same)
+        scaled = taken(prior, same)
     torch.testing.assert_close(scaled.mean(0), goal, rtol=1e-6, atol=0)
 
     logits = torch.randn(400, CLASSES, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     biased = torch.softmax(logits + torch.tensor([0.0, 0.0, 0.0, 2.0]), -1)
     prior = doubled(SHARES, momentum=0.9)
-    distances = [total_variation(prior(biased).mean(0), goal) for _ in range(300)]
+    distances = [total_variation(taken(prior, biased).mean(0), goal) for _ in range(300)]
     assert total_variation(biased.mean(0), goal) > 0.45
     assert distances[-1] < 0.15
     assert distances[-1] < distances[10] < distances[0]
@@ -94,14 +100,14 @@ def test_biased_predictions_approach_the_prior() -> None:
 def test_the_running_shares_are_the_only_state() -> None:
     algorithm = method("fixmatch-ads", prior=SHARES)
     for seed in range(3):
-        algorithm.step(make_module(seed), make_batch(seed=seed))
+        algorithm.step(Context(make_module(seed), make_batch(seed=seed)))
     fresh = method("fixmatch-ads", prior=SHARES)
     state = algorithm.state_dict()
     assert list(state) == ["prior.running"]
     fresh.load_state_dict(state)
-    one, two = (a.step(make_module(), make_batch(seed=9)).consistency for a in (algorithm, fresh))
+    one, two = (a.step(Context(make_module(), make_batch(seed=9))).consistency for a in (algorithm, fresh))
     assert torch.equal(one, two)
-    untouched = method("fixmatch-ads", prior=SHARES).step(make_module(), make_batch(seed=9)).consistency
+    untouched = method("fixmatch-ads", prior=SHARES).step(Context(make_module(), make_batch(seed=9))).consistency
     assert not torch.equal(one, untouched)
 
 
@@ -113,12 +119,12 @@ def test_a_prior_without_room_for_a_class_is_refused(shares: list[float]) -> Non
 
 def test_a_prior_of_other_classes_is_refused() -> None:
     with pytest.raises(ValueError, match="3 classes, the predictions 4"):
-        FixMatch(prior=[0.5, 0.25, 0.25]).step(make_module(), make_batch())
+        FixMatch(prior=[0.5, 0.25, 0.25]).step(Context(make_module(), make_batch()))
 
 
 def test_an_empty_batch_leaves_the_running_shares_alone() -> None:
     prior = Prior(SHARES)
-    prior(torch.zeros(0, CLASSES))
+    prior.observe(torch.zeros(0, CLASSES))
     assert torch.equal(prior.running, torch.tensor(SHARES))
 
 
@@ -183,14 +189,16 @@ def test_soft_labels_weigh_as_the_mean_of_their_classes(map: str) -> None:
 
 def test_equal_class_weights_only_scale() -> None:
     model, batch = make_module(), make_batch(views=1)
-    plain = Supervised().step(model, batch).supervised
-    torch.testing.assert_close(Supervised(class_weight=[2.0] * CLASSES).step(model, batch).supervised, 2 * plain)
+    plain = Supervised().step(Context(model, batch)).supervised
+    torch.testing.assert_close(
+        Supervised(class_weight=[2.0] * CLASSES).step(Context(model, batch)).supervised, 2 * plain
+    )
 
 
 def test_class_weights_touch_the_labeled_term_alone() -> None:
     model, batch = make_module(), make_batch()
     plain, weighted = (
-        FixMatch(ADS(), [PseudoLabel(0.5, map="sparsemax")], class_weight=weights).step(model, batch)
+        FixMatch(ADS(), [PseudoLabel(0.5, map="sparsemax")], class_weight=weights).step(Context(model, batch))
         for weights in (None, WEIGHTS)
     )
     assert torch.equal(plain.consistency, weighted.consistency)
@@ -215,5 +223,5 @@ def test_class_weights_of_other_classes_are_refused(weights: list[float]) -> Non
 def test_an_algorithm_can_be_copied() -> None:
     algorithm = method("fixmatch-ads+ns", prior=SHARES, class_weight=WEIGHTS)
     twin = copy.deepcopy(algorithm)
-    algorithm.step(make_module(), make_batch())
+    algorithm.step(Context(make_module(), make_batch()))
     assert twin.state_dict()["prior.running"].tolist() == SHARES

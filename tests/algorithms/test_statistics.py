@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from halfsure import sharpen, sparsemax, sparsemax_loss
-from halfsure.algorithms import VAT
+from halfsure.algorithms import VAT, Context
 from halfsure.methods import method
 from halfsure.views.batch import Batch
 from tests.algorithms.twins import CLASSES, NUMBERS, Twin, make_batch, make_module, read_net
@@ -79,7 +79,7 @@ def test_running_statistics_are_those_of_the_documented_pass(kind: str, name: st
     model, algorithm = normed(kind), method(name)
     batch = make_batch(labeled=4, unlabeled=7, views=len(algorithm.views), shape=SHAPES[kind])
     expected = expected_statistics(normed(kind), samples_of_the_pass(name, model, batch))
-    algorithm.step(model, batch)
+    algorithm.step(Context(model, batch))
     norms = [layer for layer in model if isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d))]
     for norm, (mean, variance) in zip(norms, expected, strict=True):
         assert norm.running_mean is not None
@@ -97,7 +97,7 @@ def test_weak_views_without_a_gradient_do_not_count(kind: str) -> None:
     batch = make_batch(labeled=4, unlabeled=7, shape=SHAPES[kind])
     weak, strong = batch.unlabeled
     expected = expected_statistics(normed(kind), torch.cat([batch.labeled, strong]))
-    losses = algorithm.step(model, batch)
+    losses = algorithm.step(Context(model, batch))
     norms = [layer for layer in model if isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d))]
     for norm, (mean, variance) in zip(norms, expected, strict=True):
         torch.testing.assert_close(norm.running_mean, mean, rtol=1e-12, atol=1e-12)
@@ -112,7 +112,7 @@ def test_weak_views_without_a_gradient_do_not_count(kind: str) -> None:
 @pytest.mark.parametrize("power_steps", [0, 1, 3])
 def test_power_steps_and_the_perturbed_pass_do_not_count(power_steps: int) -> None:
     model, batch = normed("1d"), make_batch(views=1, shape=(6,))
-    VAT(power_steps=power_steps, epsilon=50.0).step(model, batch)
+    VAT(power_steps=power_steps, epsilon=50.0).step(Context(model, batch))
     (mean, _), _ = expected_statistics(normed("1d"), torch.cat([batch.labeled, *batch.unlabeled]))
     norm = model[0]
     assert isinstance(norm, nn.BatchNorm1d)
@@ -130,7 +130,7 @@ def test_the_passes_that_do_not_count_still_normalise_by_their_batch(name: str) 
         assert isinstance(norm, nn.BatchNorm1d)
         assert norm.running_mean is not None
         norm.running_mean.fill_(100.0)
-    one, two = algorithm.step(fresh, batch), algorithm.step(old, batch)
+    one, two = algorithm.step(Context(fresh, batch)), algorithm.step(Context(old, batch))
     torch.testing.assert_close(one.consistency, two.consistency, rtol=1e-12, atol=1e-12)
 
 
@@ -141,7 +141,7 @@ def test_norms_in_evaluation_mode_go_by_what_they_have_learned(name: str) -> Non
     model = nn.Sequential(plain, nn.BatchNorm1d(CLASSES, eps=0.0).double().eval())
     batch, net = make_batch(views=len(algorithm.views)), read_net(plain)
     _, consistency, _ = twin.losses(net, batch, twin.freeze(net, batch))
-    found = algorithm.step(model, batch).consistency.tolist()
+    found = algorithm.step(Context(model, batch)).consistency.tolist()
     assert found == pytest.approx(consistency, rel=1e-10, abs=1e-10)
 
 
@@ -149,7 +149,7 @@ def test_norms_in_evaluation_mode_go_by_what_they_have_learned(name: str) -> Non
 def test_norms_in_evaluation_mode_learn_nothing(name: str) -> None:
     model, algorithm = normed("1d").eval(), method(name)
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    algorithm.step(model, make_batch(views=len(algorithm.views), shape=(6,)))
+    algorithm.step(Context(model, make_batch(views=len(algorithm.views), shape=(6,))))
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
     assert not model.training
 
@@ -168,9 +168,9 @@ def dropping(p: float = 0.5) -> nn.Sequential:
 def test_unmoved_samples_lose_nothing_although_dropout_is_on(map: str) -> None:
     model, batch = dropping(), make_batch(views=1, shape=(6,))
     assert not torch.equal(model(batch.labeled), model(batch.labeled)), "dropout is on"
-    still = VAT(map, epsilon=0.0, distance="l2").step(model, batch).consistency
+    still = VAT(map, epsilon=0.0, distance="l2").step(Context(model, batch)).consistency
     assert torch.equal(still, torch.zeros_like(still))
-    moved = VAT(map, epsilon=1.0, distance="l2").step(model, batch).consistency
+    moved = VAT(map, epsilon=1.0, distance="l2").step(Context(model, batch)).consistency
     assert moved.max() > 1e-4
 
 
@@ -180,7 +180,7 @@ def test_all_passes_share_one_dropout_mask(power_steps: int) -> None:
     masks: dict[int, list[Tensor]] = {2: [], 5: []}
     for place, found in masks.items():
         model[place].register_forward_hook(lambda _, __, output, found=found: found.append(output == 0))
-    VAT(power_steps=power_steps).step(model, batch)
+    VAT(power_steps=power_steps).step(Context(model, batch))
     for found in masks.values():
         assert len(found) == 2 + power_steps
         assert found[0].any()
@@ -195,7 +195,7 @@ def test_the_generator_ends_where_one_clean_pass_leaves_it(power_steps: int) -> 
     model(torch.cat([batch.labeled, *batch.unlabeled]))
     expected = torch.get_rng_state()
     torch.manual_seed(5)
-    VAT(power_steps=power_steps).step(model, batch)
+    VAT(power_steps=power_steps).step(Context(model, batch))
     assert torch.equal(torch.get_rng_state(), expected)
 
 
@@ -206,6 +206,6 @@ def test_a_step_without_dropout_draws_nothing_from_the_global_generators(name: s
     torch.manual_seed(5)
     np.random.seed(5)  # noqa: NPY002
     before = torch.get_rng_state(), np.random.get_state()[1]  # type: ignore[index] # noqa: NPY002
-    algorithm.step(model, batch)
+    algorithm.step(Context(model, batch))
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.array_equal(np.random.get_state()[1], before[1])  # type: ignore[index] # noqa: NPY002

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from halfsure.algorithms import Algorithm, Losses
+from halfsure.algorithms import Algorithm, Context, Losses
 from halfsure.methods import catalogue, method, parse
 from halfsure.views.batch import Batch
 from tests.algorithms.twins import ALPHAS, NUMBERS, Terms, Twin, make_batch, make_module, mean, read_net, slope
@@ -33,9 +33,9 @@ def in_every_map() -> list[str]:
 def numbers_of(name: str) -> dict[str, float]:
     """The settings of the strategies in a method, under the names that tell them apart."""
     parsed = parse(name)
-    parts = {*parsed.added, parsed.target}
+    parts = {chosen.name for chosen in parsed.strategies}
     numbers = {key: value for key, value in NUMBERS.items() if key.split("_")[0] in parts}
-    if name.startswith("mixmatch") and parsed.target == "pl":
+    if name.startswith("mixmatch") and parsed.target is not None and parsed.target.name == "pl":
         numbers["pl_threshold"] = 0.0  # a mixture needs a guess of every sample
     return numbers
 
@@ -72,7 +72,7 @@ def assert_same_losses(losses: Losses, expected: Terms) -> None:
 def assert_equals_twin(algorithm: Algorithm, twin: Twin, model: nn.Module, batch: Batch, directions: int = 2) -> Terms:
     """Losses equal, and the gradient along random directions of all weights."""
     net = read_net(model)
-    losses = algorithm.step(model, batch)
+    losses = algorithm.step(Context(model, batch))
     shares = twin.prior and list(twin.prior.shares)
     expected = twin.losses(net, batch, twin.freeze(net, batch))
     assert_same_losses(losses, expected)
@@ -142,7 +142,7 @@ def test_settings_of_mixmatch(name: str, mixup: float, copies: int) -> None:
 def test_weak_views_without_a_gradient_are_the_same_mathematics(name: str, settings: dict[str, Any]) -> None:
     model, batch = make_module(seed=6), batch_for(name, seed=6)
     apart, joint = (method(name, weak_grad=on, **numbers_of(name), **settings) for on in (False, True))
-    one, other = apart.step(model, batch), joint.step(model, batch)
+    one, other = apart.step(Context(model, batch)), joint.step(Context(model, batch))
     for term in ("supervised", "consistency", "distillation"):
         torch.testing.assert_close(getattr(one, term), getattr(other, term), rtol=1e-12, atol=1e-12)
     assert one.diagnostics.keys() == other.diagnostics.keys()
@@ -162,10 +162,10 @@ def test_weak_views_without_a_gradient_keep_nothing_for_a_backward_pass() -> Non
     passes: list[tuple[int, bool]] = []
     model, batch = make_module(), batch_for("fixmatch", labeled=3, unlabeled=5)
     model.register_forward_hook(lambda _, __, logits: passes.append((len(logits), logits.requires_grad)))
-    method("fixmatch-ads", weak_grad=False).step(model, batch)
+    method("fixmatch-ads", weak_grad=False).step(Context(model, batch))
     assert passes == [(5, False), (8, True)]
     passes.clear()
-    method("fixmatch-ads").step(model, batch)
+    method("fixmatch-ads").step(Context(model, batch))
     assert passes == [(13, True)]
 
 
@@ -189,7 +189,7 @@ def test_any_number_of_labeled_and_unlabeled_samples(name: str, labeled: int) ->
 def test_gradient_of_every_single_weight(name: str) -> None:
     algorithm, twin = build(name)
     model, batch = make_module(seed=4), batch_for(name, labeled=2, unlabeled=3)
-    net, found = read_net(model), gradient(model, algorithm.step(model, batch))
+    net, found = read_net(model), gradient(model, algorithm.step(Context(model, batch)))
     for i, parameter in enumerate(model.parameters()):
         for position in range(parameter.numel()):
             by = [torch.zeros_like(p) for p in model.parameters()]
@@ -211,7 +211,9 @@ def test_targets_let_no_gradient_through() -> None:
         return mean(supervised) + WEIGHTS[0] * mean(consistency)
 
     whole = (total(1e-6) - total(-1e-6)) / 2e-6
-    along = sum(float((g * d).sum()) for g, d in zip(gradient(model, algorithm.step(model, batch)), by, strict=True))
+    along = sum(
+        float((g * d).sum()) for g, d in zip(gradient(model, algorithm.step(Context(model, batch))), by, strict=True)
+    )
     assert abs(along - whole) > 1e-2
 
 
@@ -238,7 +240,7 @@ def test_the_cases_are_not_trivial() -> None:
 def test_diagnostics_are_one_value_a_sample(name: str) -> None:
     algorithm, twin = build(name)
     model, batch = make_module(), batch_for(name)
-    losses = algorithm.step(model, batch)
+    losses = algorithm.step(Context(model, batch))
     assert {len(values) for values in losses.diagnostics.values()} == {len(batch.unlabeled[0])}
     assert not any(values.requires_grad for values in losses.diagnostics.values())
     if name.startswith("fixmatch"):
@@ -256,7 +258,7 @@ def test_diagnostics_are_one_value_a_sample(name: str) -> None:
 def test_a_step_is_repeatable_and_leaves_the_batch_alone(name: str) -> None:
     algorithm, model, batch = method(name), make_module(), batch_for(name)
     before = [batch.labeled.clone(), *(view.clone() for view in batch.unlabeled)]
-    one, two = algorithm.step(model, batch), algorithm.step(model, batch)
+    one, two = algorithm.step(Context(model, batch)), algorithm.step(Context(model, batch))
     for term in ("supervised", "consistency", "distillation"):
         assert torch.equal(getattr(one, term), getattr(two, term))
     assert all(torch.equal(a, b) for a, b in zip(before, [batch.labeled, *batch.unlabeled], strict=True))
@@ -267,7 +269,7 @@ def test_a_step_is_repeatable_and_leaves_the_batch_alone(name: str) -> None:
 def test_half_precision_logits_give_full_precision_losses(name: str) -> None:
     batch = batch_for(name)
     half = Batch(batch.labeled.bfloat16(), batch.labels, tuple(u.bfloat16() for u in batch.unlabeled), batch.draws)
-    losses = method(name).step(make_module().bfloat16(), half)
-    exact = method(name).step(make_module(), batch)
+    losses = method(name).step(Context(make_module().bfloat16(), half))
+    exact = method(name).step(Context(make_module(), batch))
     assert losses.supervised.dtype == torch.float32
     torch.testing.assert_close(losses.supervised.double(), exact.supervised, rtol=0.1, atol=0.1)

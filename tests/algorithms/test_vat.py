@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from halfsure.algorithms import VAT
+from halfsure.algorithms import VAT, Context
 from halfsure.algorithms.vat import unit
 from halfsure.views.batch import Batch, Draws
 from tests.algorithms.twins import Twin, make_batch, make_module, read_net, rows
@@ -74,7 +74,8 @@ def test_the_direction_is_worse_than_a_random_one() -> None:
     """The point of it all: the prediction moves more along it."""
     model, batch = make_module(scale=0.7), make_batch(labeled=20, unlabeled=20, views=1)
     random, adversarial = (
-        VAT(power_steps=steps, epsilon=0.2, xi=1e-2).step(model, batch).consistency.detach() for steps in (0, 2)
+        VAT(power_steps=steps, epsilon=0.2, xi=1e-2).step(Context(model, batch)).consistency.detach()
+        for steps in (0, 2)
     )
     assert (adversarial > random).double().mean() > 0.9
     assert adversarial.mean() > 1.5 * random.mean()
@@ -148,7 +149,7 @@ def test_losses_are_finite_for_predictions_that_never_change() -> None:
         for parameter in model.parameters():
             parameter.zero_()
     for map in ("softmax", "sparsemax"):
-        losses = VAT(map, power_steps=2).step(model, make_batch(views=1))
+        losses = VAT(map, power_steps=2).step(Context(model, make_batch(views=1)))
         losses.consistency.mean().backward()
         torch.testing.assert_close(losses.consistency.detach(), torch.zeros(8).double(), rtol=0, atol=1e-12)
     assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in model.parameters())
@@ -208,7 +209,7 @@ def test_a_power_step_asks_for_no_weight_gradient(power_steps: int) -> None:
     model, batch = Watched(), make_batch(views=1)
     model.weight.grad = torch.full_like(model.weight, 7.0)
     with watching() as asked:
-        losses = VAT(power_steps=power_steps).step(model, batch)
+        losses = VAT(power_steps=power_steps).step(Context(model, batch))
         assert asked == [False] * power_steps
         assert torch.equal(model.weight.grad, torch.full_like(model.weight, 7.0))
         assert model.seen == [True, *[False] * power_steps, True]
@@ -227,7 +228,7 @@ def test_everything_is_put_back_after_an_exception(fail_on: int) -> None:
     after_one_pass = torch.get_rng_state()
     torch.manual_seed(5)
     with watching(), pytest.raises(RuntimeError, match="out of memory"):
-        VAT(power_steps=2).step(model, batch)
+        VAT(power_steps=2).step(Context(model, batch))
     assert (model.weight.requires_grad, model.fixed.requires_grad) == (True, False)
     assert model.norm.track_running_stats
     assert model.norm.training
@@ -272,13 +273,13 @@ def test_losses_follow_samples_into_another_batch() -> None:
         (unlabeled[order],),
         Draws(batch.draws.seed, batch.draws.step, batch.draws.labeled[[2]], batch.draws.unlabeled[order], rank=3),
     )
-    whole, small = (VAT(power_steps=2).step(model, b).consistency for b in (batch, part))
+    whole, small = (VAT(power_steps=2).step(Context(model, b)).consistency for b in (batch, part))
     torch.testing.assert_close(small, whole[[2, 3 + 4, 3 + 0, 3 + 5]], rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(("labeled", "unlabeled"), [(0, 4), (4, 0)])
 def test_one_of_the_streams_may_be_empty(labeled: int, unlabeled: int) -> None:
-    losses = VAT().step(make_module(), make_batch(labeled=labeled, unlabeled=unlabeled, views=1))
+    losses = VAT().step(Context(make_module(), make_batch(labeled=labeled, unlabeled=unlabeled, views=1)))
     assert len(losses.supervised) == labeled
     assert len(losses.consistency) == 4
     assert losses.consistency.isfinite().all()

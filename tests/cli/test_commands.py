@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,11 @@ import torch
 
 import halfsure
 from halfsure.cli import COMMANDS, main
-from halfsure.cli.groups import GROUPS
-from halfsure.training.config import Config
+from halfsure.data.opening import DataSettings
+from halfsure.methods import AddedSettings
+from halfsure.settings import Setting, declared
+from halfsure.settings.registry import every_part
+from halfsure.training.config import FIXED_SECTIONS
 
 
 @pytest.fixture(autouse=True)
@@ -60,17 +62,66 @@ def test_the_help_of_every_command_reads_well(command: str, capsys: pytest.Captu
     assert shown.err == ""
 
 
+GROUPS = {
+    "data": "Which samples, and which of them are labeled.",
+    "run": "What to train.",
+    "training": "For how long, and on how much at a time.",
+    "network": "The network; one of your own trains from Python.",
+    "optimiser": "Learning rate and its course.",
+    "method": "What the parts of a method can be told.",
+    "views": "How samples are changed at random.",
+    "evaluation": "How often to look, and at how much.",
+    "machine": "Where and how to compute.",
+}
+
+
+def settings() -> list[Setting]:
+    """Those of every part, whatever a run uses."""
+    kinds = [DataSettings, AddedSettings, *FIXED_SECTIONS.values(), *(part.Settings for _, part in every_part())]
+    return [setting for kind in kinds for setting in declared(kind)]
+
+
+def option(name: str) -> str:
+    return rf" --{name.replace('_', '-')}(?![\w-])"
+
+
+def helped(capsys: pytest.CaptureFixture[str], word: str) -> str:
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", word])
+    assert stopped.value.code == 0
+    shown = capsys.readouterr()
+    assert "None" not in shown.out
+    assert shown.err == ""
+    return shown.out
+
+
+def in_a_row(shown: str) -> str:
+    return " ".join(shown.replace("│", " ").split())
+
+
 def test_every_setting_is_in_a_group_with_its_docstring(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["train", "--help"])
-    shown = capsys.readouterr().out
-    for title, (_, about) in GROUPS.items():
+    shown = helped(capsys, "--help-all")
+    for title, about in GROUPS.items():
         assert f" {title} options " in shown
         assert about in shown
-    words = " ".join(shown.replace("│", " ").split())
-    for item in fields(Config):
-        assert len(re.findall(rf" --{item.name.replace('_', '-')}(?![\w-])", words)) == 1, item.name
-    assert "Decay of the averaged weights that are evaluated and saved; 0 takes the weights themselves." in words
+    words = in_a_row(shown)
+    for setting in settings():
+        assert len(re.findall(option(setting.name), words)) == 1, setting.name
+        assert setting.about
+        assert setting.about in words
+    for name in ("pl_threshold", "ns_threshold"):  # a method may have both
+        assert len(re.findall(option(name), words)) == 1, name
+
+
+def test_the_short_help_has_what_most_people_need_and_names_the_long_one(capsys: pytest.CaptureFixture[str]) -> None:
+    words = in_a_row(helped(capsys, "--help"))
+    assert "halfsure train --help-all lists every setting." in words
+    for setting in settings():
+        assert len(re.findall(option(setting.name), words)) == setting.everyday, setting.name
+    for name in ("out", "folds", "json", "method", "labels", "steps", "time", "net", "seed", "preset"):
+        assert re.search(option(name), words), name
+    assert "chosen by the kind of data if not given. --preset" in words  # and so has no default
+    assert "--help-all" not in in_a_row(helped(capsys, "--help-all"))
 
 
 @pytest.mark.parametrize(

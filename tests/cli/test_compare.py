@@ -92,6 +92,7 @@ def test_the_numbers_are_those_of_the_runs(here: Path, capsys: pytest.CaptureFix
     )
     assert recorded["command"].startswith("halfsure compare digits --labels 20 --methods supervised,fixmatch-ads")
     assert recorded["settings"]["data"]["labels"] == 20
+    assert recorded["settings"]["data"]["reader"] == {}
     assert recorded["settings"]["config"]["fixmatch-ads"]["net"] == "mlp-8"
     assert main(["resume", str(out / "supervised-s0")]) == 0  # each cell is a run like any other
 
@@ -133,9 +134,12 @@ def test_every_method_has_its_preset_what_was_given_and_the_same_steps(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--seeds", "1", "--jobs", "1", "--evaluations", "1", "--no-tensorboard", "--net", "mlp-4"]
-    compared(capsys, "digits", "--methods", "fixmatch,vat", *options, "--steps", "3", "--ema", "0.5", "--out", "x")
+    given = ["--steps", "3", "--ema", "0.5", "--xi", "0.2"]
+    compared(capsys, "digits", "--methods", "fixmatch,vat", *options, *given, "--out", "x")
     configs = json.loads((here / "x" / "compare.json").read_text())["settings"]["config"]
     assert configs["vat"]["epsilon"] == 0.8  # the preset's
+    assert configs["vat"]["xi"] == 0.2  # given, and for one method alone
+    assert "xi" not in configs["fixmatch"]
     assert (configs["fixmatch"]["lr"], configs["vat"]["lr"]) == (2e-3, 1e-3)
     assert {config["ema"] for config in configs.values()} == {0.5}
     assert {config["steps"] for config in configs.values()} == {3}
@@ -222,8 +226,13 @@ BAD: dict[str, tuple[list[str], str]] = {
     "a seed twice": (["--seeds", "1,1"], "each once"),
     "jobs": (["--jobs", "0"], "--jobs must be at least 1"),
     "time": (["--time", "5m"], "choose them with --steps, not --time"),
-    "setting": (["--epsilon", "1"], "supervised has no setting 'epsilon'"),
-    "foreign": (["--weak-noise", "1"], "weak_noise is for rows of numbers"),
+    "setting": (["--epsilon", "1"], "has no setting 'epsilon', which belongs to the algorithm vat"),
+    "foreign": (["--weak-noise", "1"], "has no setting 'weak_noise', which belongs to the views rows"),
+    "a value": (["--r", "0.5"], "r must be"),
+    "two parts": (
+        ["--threshold", "0.9", "--methods", "fixmatch,fixmatch+ns"],
+        "more than one part has a threshold; say pl_threshold or ns_threshold",
+    ),
     "labels": (["--labels", "3"], "3 labels cannot cover 10 classes"),
     "net": (["--net", "cnn13"], "needs images of at least 12 pixels"),
     "full": (["--out", "full"], "full holds something else than a comparison"),

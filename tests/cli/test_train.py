@@ -14,10 +14,11 @@ from rich.console import Console
 
 import halfsure
 from halfsure.cli import main
-from halfsure.methods import ALGORITHMS, STRATEGIES, catalogue
+from halfsure.methods import catalogue
 from halfsure.runs.checkpoint import read_state
-from halfsure.runs.folder import Folder
+from halfsure.runs.folder import Folder, flat_settings
 from halfsure.runs.run import load
+from halfsure.settings import parts
 from halfsure.training.state import Training
 from tests.training.helpers import differences, images, lines, rows
 
@@ -40,6 +41,11 @@ def said(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
     return shown.out, " ".join(shown.err.split())
 
 
+def recorded(folder: Path) -> dict[str, Any]:
+    """The settings in a config.json, by their flat names."""
+    return flat_settings(json.loads((folder / "config.json").read_text()))
+
+
 def test_train_on_digits_leaves_a_run_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "digits", "--labels", "40", "--seed", "2", *SMALL]) == 0
     out, _ = said(capsys)
@@ -49,7 +55,7 @@ def test_train_on_digits_leaves_a_run_folder(here: Path, capsys: pytest.CaptureF
     assert "fixmatch-ads with mlp-8 for 6 steps" in out
     config = json.loads((folder / "config.json").read_text())
     assert config["source"] == "digits"
-    assert config["config"]["seed"] == 2
+    assert config["config"]["run"]["seed"] == 2
     assert config["data"]["labels"] == 40
     assert config["versions"]["halfsure"] == halfsure.__version__
     split = json.loads((folder / "split.json").read_text())
@@ -165,10 +171,12 @@ BAD: dict[str, tuple[list[str], str]] = {
     "net too large": (["--net", "cnn13"], "needs images of at least 12 pixels"),
     "dropout": (["--net", "mlp", "--dropout", "3"], "dropout must be"),
     "no strong views": (["--ops", "0", "--cutout", "0"], "needs strong views"),
+    "steps and time": (["--steps", "2", "--time", "5m"], "give either steps or a time, not both"),
     "time": (["--time", "soon"], "a time is a number with s, m, h or d"),
     "no time": (["--time", "0s"], "a time is a number with s, m, h or d"),
-    "epsilon": (["--epsilon", "1"], "fixmatch-ads has no setting 'epsilon'"),
+    "epsilon": (["--epsilon", "1"], "has no setting 'epsilon', which belongs to the algorithm vat"),
     "steps": (["--steps", "0"], "steps must be a whole number of at least 1"),
+    "optimizer": (["--optimizer", "adm"], "there is no optimizer 'adm'; did you mean adam?"),
     "lr": (["--lr", "-1"], "lr must be"),
     "seed": (["--seed", "-1"], "seed must be"),
     "val": (["--val", "5000"], "cannot be held out for validation"),
@@ -176,7 +184,11 @@ BAD: dict[str, tuple[list[str], str]] = {
     "split and labels": (["--split", "none.json", "--labels", "20"], "either a number of labels to draw or a split"),
     "weights": (["--class-weight", "1", "2"], "class_weight has 2 values"),
     "prior": (["--prior", "1", "2"], "prior has 2 values"),
-    "prior without targets": (["--prior", "uniform", "--method", "vat"], "vat has no setting 'prior'"),
+    "prior without targets": (
+        ["--prior", "uniform", "--method", "vat"],
+        "has no setting 'prior', which belongs to the algorithm fixmatch",
+    ),
+    "views of rows": (["--weak-noise", "1"], "has no setting 'weak_noise', which belongs to the views rows"),
     "device": (["--device", "gpu"], "there is no device 'gpu'"),
     "cuda": (["--device", "cuda:7"], "CUDA"),
     "more candidates than classes": (["--method", "fixmatch-top30"], "TopM keeps 30 classes, but there are only 10"),
@@ -192,7 +204,7 @@ def test_what_cannot_be_trained_is_refused_in_a_sentence_and_leaves_nothing(
     options, message = BAD[case]
     if case == "cuda":
         monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    given = ["--steps", "2", "--no-tensorboard", "--out", "made"]
+    given = ["--no-tensorboard", "--out", "made", *([] if "--time" in options else ["--steps", "2"])]
     assert main(["train", "digits", *given, *options]) == 2
     out, err = said(capsys)
     assert message in err
@@ -207,12 +219,12 @@ def test_what_cannot_be_trained_is_refused_in_a_sentence_and_leaves_nothing(
         ("digit", "did you mean digits?"),
         ("nothing.npz", "there is no file nothing.npz"),
         ("nothing.csv", "nothing.csv"),
-        ("cifar10", "cifar10"),
+        ("cifar10", "cifar10 is not there"),
         ("some/where", "neither an official set nor a folder"),
     ],
 )
 def test_a_source_that_is_not_there(source: str, message: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", source, "--label-column", "y"]) == 2
+    assert main(["train", source, *(["--label-column", "y"] if source.endswith("csv") else [])]) == 2
     _, err = said(capsys)
     assert message in err
     assert err.startswith("halfsure: ")
@@ -221,7 +233,7 @@ def test_a_source_that_is_not_there(source: str, message: str, here: Path, capsy
 
 @pytest.mark.parametrize(
     "options",
-    [["--lerning-rate", "1"], ["--steps", "many"], ["--optimizer", "adm"], ["--preset", "fast"], ["--norm", "x"], []],
+    [["--lerning-rate", "1"], ["--steps", "many"], ["--preset", "fast"], ["--norm", "x"], []],
 )
 def test_wrong_words_end_in_usage(options: list[str], here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
@@ -247,15 +259,25 @@ def test_out_that_is_a_file_is_refused(here: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"), [("lr", -1), ("steps", "many"), ("method", "fixmach"), ("net", "resnet"), ("optimiser", "x")]
+    ("section", "setting", "value"),
+    [
+        ("optimizer", "lr", -1),
+        ("training", "steps", "many"),
+        ("run", "method", "fixmach"),
+        ("run", "net", "resnet"),
+        ("run", "optimiser", "x"),
+        ("optimiser", "lr", 0.1),
+        ("views", "weak_noise", 0.1),
+        ("strategies", "sh", {"temperature": 0.5}),
+    ],
 )
 def test_resume_of_a_config_that_was_edited_wrongly_is_refused_in_a_sentence(
-    setting: str, value: Any, here: Path, capsys: pytest.CaptureFixture[str]
+    section: str, setting: str, value: Any, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", "digits", "--out", "run", *SMALL]) == 0
     file = here / "run" / "config.json"
     config = json.loads(file.read_text())
-    config["config"][setting] = value
+    config["config"].setdefault(section, {})[setting] = value
     file.write_text(json.dumps(config))
     said(capsys)
     assert main(["resume", "run"]) == 2
@@ -341,13 +363,13 @@ def test_time_becomes_steps(here: Path, capsys: pytest.CaptureFixture[str]) -> N
     command = ["train", "digits", "--out", "run", "--net", "mlp-8", "--time", "2s", "--no-tensorboard", "--no-report"]
     assert main(command) == 0
     assert "with mlp-8 for 2s" in said(capsys)[0]
-    steps = json.loads((here / "run" / "config.json").read_text())["config"]["steps"]
+    steps = recorded(here / "run")["steps"]
     assert steps >= 1  # how many depends on how busy the machine is
     assert lines(here / "run")[-1]["step"] == steps
     assert lines(here / "run")[-1]["seconds"] < 20
     for again in (command, ["resume", "run", "--no-report"]):
         assert main(again) == 0
-        assert json.loads((here / "run" / "config.json").read_text())["config"]["steps"] == steps
+        assert recorded(here / "run")["steps"] == steps
     assert lines(here / "run")[-1]["step"] == steps
 
 
@@ -355,7 +377,7 @@ def test_options_win_over_the_preset_and_the_preset_over_defaults(here: Path) ->
     options = ["--preset", "paper", "--method", "vat+ads", "--weight", "0.5", "--steps", "1", "--net", "mlp-4"]
     few = ["--evaluations", "1", "--no-tensorboard", "--no-report"]
     assert main(["train", "digits", "--out", "run", *options, *few]) == 0
-    config = json.loads((here / "run" / "config.json").read_text())["config"]
+    config = recorded(here / "run")
     assert config["weight"] == 0.5
     assert config["steps"] == 1
     assert (config["lr"], config["schedule"], config["distill_weight"]) == (3e-3, "drop", 0.1)
@@ -364,7 +386,7 @@ def test_options_win_over_the_preset_and_the_preset_over_defaults(here: Path) ->
 def test_settings_of_several_values(here: Path) -> None:
     options = ["--class-weight", "balanced", "--prior", *["1", "1", "1", "1", "1", "1", "1", "1", "1", "2"]]
     assert main(["train", "digits", "--out", "run", *SMALL, *options]) == 0
-    config = json.loads((here / "run" / "config.json").read_text())["config"]
+    config = recorded(here / "run")
     assert config["class_weight"] == "balanced"
     assert config["prior"] == [1] * 9 + [2]
     assert main(["train", "digits", "--out", "run", *SMALL, *options]) == 0
@@ -383,12 +405,12 @@ def test_methods_lists_everything(capsys: pytest.CaptureFixture[str]) -> None:
     wanted = dict(catalogue())
     assert set(told["methods"]) == {name for name, why in wanted.items() if not why}
     assert told["refused"] == {name: why for name, why in wanted.items() if why}
-    assert set(told["algorithms"]) == set(ALGORITHMS)
-    assert set(told["strategies"]) == set(STRATEGIES)
+    for title, role in {"algorithms": "algorithm", "strategies": "strategy", "gates": "gate"}.items():
+        assert told[title] == {name: part.about for name, part in parts(role).items()}
     assert main(["methods"]) == 0
     words = set(re.split(r"\s+", capsys.readouterr().out))
     assert set(told["methods"]) <= words
-    assert {*ALGORITHMS, *STRATEGIES} <= words
+    assert {*parts("algorithm"), *parts("gate"), *parts("strategy")} - {"top"} | {"topM"} <= words
     assert "fixmatch-me:" in words
 
 

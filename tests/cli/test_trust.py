@@ -210,7 +210,7 @@ def test_drawn_labels_do_not_stand_for_the_shares_of_the_data(tmp_path: Path) ->
     for words, prior in (([], "labels"), (["--labels", "12"], None)):
         out = tmp_path / f"run {len(words)}"
         assert main(["train", str(tmp_path / "rows.npz"), "--folds", "0", "--out", str(out), *words, *SMALL]) == 0
-        assert json.loads((out / "config.json").read_text())["config"]["prior"] == prior
+        assert json.loads((out / "config.json").read_text())["config"]["algorithm"]["prior"] == prior
 
 
 def test_a_negative_number_of_folds_is_refused_before_anything_is_trained(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from halfsure.training.inference import logits_of
 from halfsure.training.ranks import Ranks
 from halfsure.training.state import make_feed
 from halfsure.views.feed import Feed
-from halfsure.views.kinds import make_views
 from halfsure.views.preprocessing import Preprocessing
 from tests.training import helpers
 
@@ -134,8 +133,8 @@ def test_no_part_of_training_holds_a_number_for_each_row(tmp_path: Path, monkeyp
     data = load(tmp_path)
     parts: dict[str, Any] = {
         "load": lambda: load(tmp_path),
-        "preprocessing": lambda: Preprocessing.of(data, config.normalise),
-        "views": lambda: make_views(data, Preprocessing.of(data, config.normalise), config),
+        "preprocessing": lambda: Preprocessing.of(data),
+        "views": lambda: config.make_views(data, Preprocessing.of(data)),
         "streams": lambda: feed(data).next(0),
         "evaluator": lambda: evaluator(data, config),
         "fingerprint": lambda: fingerprint(data),
@@ -159,10 +158,10 @@ def traced(work: Any) -> int:
 
 
 def evaluator(data: Data, config: Any) -> Evaluator:
-    return Evaluator(data, Preprocessing.of(data, config.normalise), config.algorithm(), config, ranks=Ranks())
+    return Evaluator(data, Preprocessing.of(data), config.algorithm(), config, ranks=Ranks())
 
 
 def feed(data: Data) -> Feed:
     config = helpers.tiny()
-    views = make_views(data, Preprocessing.of(data, config.normalise), config)
+    views = config.make_views(data, Preprocessing.of(data))
     return make_feed(data, views, ("weak", "strong"), config, ranks=Ranks(), device=torch.device("cpu"))

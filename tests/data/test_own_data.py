@@ -341,6 +341,16 @@ def test_npz_and_mapped_npy(tmp_path: Path) -> None:
     np.testing.assert_array_equal(mapped.train.samples, rows)
 
 
+@pytest.mark.parametrize("shape", [(0, 10**12, 10**12), (0, 10**30), (1,) * 65])
+def test_a_mapped_array_of_a_shape_that_no_array_has_is_refused(shape: tuple[int, ...], tmp_path: Path) -> None:
+    with (tmp_path / "X.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        file.write(bytes(64))
+    np.save(tmp_path / "y.npy", np.array([0, 1]))
+    with pytest.raises(DataError, match=r"X\.npy cannot be read as NumPy arrays: no array has the shape"):
+        read_npz(tmp_path)
+
+
 def test_hostile_and_broken_arrays_are_refused(tmp_path: Path) -> None:
     class Evil:
         def __reduce__(self) -> Any:

@@ -229,7 +229,7 @@ def test_where_unlabeled_data_hurt_the_supervised_model_is_kept(monkeypatch: pyt
     assert model.report_.helped is False
     assert model.report_.accuracy == model.report_.supervised == 1
     assert str(model.report_).startswith("supervised: fixmatch-ads was tried and hurt.")
-    assert model.method_ == model.run_.config["config"]["method"] == "supervised"
+    assert model.method_ == model.run_.settings["method"] == "supervised"
     assert model.run_.map.name == "softmax"
     assert model.evidence_ is not None
     assert model.evidence_.right.all()  # of the baseline's folds
@@ -272,7 +272,7 @@ def test_priors_weigh_the_evidence(prior: Any, wanted: Any) -> None:
     if wanted is not ...:
         assert model.prior_ == pytest.approx(wanted)
     assert "no guarantee" in model.guarantee(0.8).sentence
-    kept = model.run_.config["config"]["prior"]
+    kept = model.run_.settings["prior"]
     assert kept == {"estimate": None, "uniform": "uniform"}.get(str(prior), [1.0, 1.0, 2.0])
 
 
@@ -291,14 +291,15 @@ def test_settings_reach_the_training_of_both_sides() -> None:
         (0.007, 5, "mlp-8", 3, "cpu")
     }
     assert [config.evaluations for config in seen] == [1, 1, 1, 1, 2]
-    assert {config.r for config in seen} == {3.0, None}
+    assert [config.flat.get("r") for config in seen] == [3.0, 3.0, None, None, 3.0]
+    assert {config.strong_noise for config in seen} == {0.4}
 
 
 def test_a_time_is_for_the_whole_fit() -> None:
     began = time.monotonic()
     model = quick(steps=None, time="3s", folds=2).fit(ROWS, Y)
     assert time.monotonic() - began < 15  # a busy machine may be slower than it was when it was measured
-    config = model.run_.config["config"]
+    config = model.run_.settings
     assert config["time"] == "0.600s"  # five models
     assert config["steps"] >= 1
     assert model.history_[-1]["step"] == config["steps"]

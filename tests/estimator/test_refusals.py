@@ -61,11 +61,26 @@ BAD_FITS: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
     "no method": ({"method": None}, ROWS, Y, "method is the name of a method.*or 'auto', got None"),
     "method without meaning": ({"method": "fixmatch-me"}, ROWS, Y, "makes no explicit target.*fixmatch.me"),
     "no network": ({"net": 3}, ROWS, Y, "net is the name of a network, an nn.Module or None, got 3"),
-    "unknown setting": ({"settings": {"lrr": 1}}, ROWS, Y, "there is no setting 'lrr'; did you mean 'lr'"),
+    "unknown setting": ({"settings": {"lrr": 1}}, ROWS, Y, r"has no setting 'lrr'; did you mean lr\?"),
     "setting out of range": ({"settings": {"lr": -1}}, ROWS, Y, "lr must be a finite number of at least 0"),
-    "setting of another method": ({"settings": {"epsilon": 1}}, ROWS, Y, "has no setting 'epsilon'"),
-    "setting of pictures": ({"settings": {"shift": 1}}, ROWS, Y, "shift is for images"),
-    "setting of texts": ({"settings": {"weak_drop": 0.1}}, ROWS, Y, "weak_drop is for texts"),
+    "setting of another method": (
+        {"settings": {"epsilon": 1}},
+        ROWS,
+        Y,
+        "has no setting 'epsilon', which belongs to the algorithm vat",
+    ),
+    "setting of pictures": (
+        {"settings": {"shift": 1}},
+        ROWS,
+        Y,
+        "no setting 'shift', which belongs to the views images",
+    ),
+    "setting of texts": (
+        {"settings": {"weak_drop": 0.1}},
+        ROWS,
+        Y,
+        "no setting 'weak_drop', which belongs to the views texts",
+    ),
     "a parameter as a setting": ({"settings": {"seed": 1}}, ROWS, Y, "seed is not one of the settings.*random_state="),
     "no settings": ({"settings": 3}, ROWS, Y, "settings is a mapping of names to values, or None, got 3"),
     "norm of one's own network": (
@@ -105,7 +120,7 @@ def test_bad_fits_are_refused_and_leave_nothing_behind(what: str) -> None:
 
 
 def test_networks_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(RunError, match=r"no network called 'mpl-3'; did you mean 'mlp-3'"):
+    with pytest.raises(ValueError, match=r"no network called 'mpl-3'; did you mean 'mlp-3'"):
         quick(net="mpl-3").fit(ROWS, Y)
     with pytest.raises(RunError, match=r"the network must return logits \(2, 3\); it returns \(2, 2\)"):
         quick(net=nn.Linear(4, 2)).fit(ROWS, Y)

@@ -24,8 +24,9 @@ def cut(scene: Scene, file: Path) -> None:
 def flip(scene: Scene, file: Path, checksum: bool = False) -> None:
     """Flip a bit of a file, if wanted of its checksum."""
     content = bytearray(file.read_bytes())
-    first = content.rindex(b"sha256") if checksum else 0
-    content[scene.dice.randrange(first, first + CHECKSUM if checksum else len(content))] ^= 1 << scene.dice.randrange(8)
+    first, count = (content.rindex(b"sha256"), CHECKSUM) if checksum else (0, len(content))
+    place = first + scene.dice.randrange(count)
+    content[place] ^= 1 << scene.dice.randrange(8)
     file.write_bytes(content)
 
 
@@ -105,8 +106,14 @@ def config(scene: Scene) -> list[str]:
 def changed(scene: Scene, file: Path) -> None:
     """Another valid value for a setting that matters."""
     content = json.loads(file.read_text())
-    name, value = scene.dice.choice((("lr", 0.5), ("seed", 7), ("ema", 0.1), ("steps", 40), ("batch", 3)))
-    content["config"][name] = value
+    settings: dict[str, dict[str, float]] = {
+        "optimizer": {"lr": 0.5},
+        "run": {"seed": 7},
+        "training": {"ema": 0.1, "steps": 40, "batch": 3},
+    }
+    part, name, value = scene.dice.choice([(part, *item) for part, own in settings.items() for item in own.items()])
+    assert name in content["config"][part]
+    content["config"][part][name] = value
     file.write_text(json.dumps(content))
 
 

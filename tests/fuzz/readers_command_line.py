@@ -1,6 +1,5 @@
 """The words of a command line: options of every command with values of every kind, and no value at all."""
 
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from halfsure.cli import COMMANDS, _known, _parse
+from halfsure.cli.options import _groups
 from halfsure.cli.terminal import screen
 from halfsure.data import Data, DataError
-from halfsure.data.opening import DataConfig
-from halfsure.training.config import Config
 from halfsure.training.errors import RunError
 from tests.fuzz.strategies import texts
 from tests.fuzz.target import Target
@@ -31,7 +29,7 @@ OWN = {
     "data": ("root", "json", "name"),
     "version": (),
 }
-TRAINING = (*(item.name.replace("_", "-") for kind in (Config, DataConfig) for item in fields(kind)), "out", "folds")
+TRAINING = (*(name.replace("_", "-") for group in _groups(set()) for name in group.options), "out", "folds")
 VALUES = st.sampled_from(
     [
         *("0", "1", "-1", "3", "0.5", "1e400", "nan", "inf", "-inf", "9" * 30, "9" * 5000, "none", "None", "True", ""),
@@ -54,12 +52,12 @@ VALUES = st.sampled_from(
 )
 
 
-def lines(command: str, names: tuple[str, ...]) -> SearchStrategy[list[str]]:
+def lines(command: str, names: tuple[str, ...], first: SearchStrategy[str] = VALUES) -> SearchStrategy[list[str]]:
     """A command with options of its own, of others and of nobody, each with a value, several or none."""
     options = st.sampled_from([f"--{name}" for name in names] or ["--json"]) | texts(8).map("--{}".format)
     joined = st.tuples(options, VALUES | texts()).map("=".join)
     words = st.lists(options | joined | VALUES | texts(), max_size=5)
-    return st.tuples(VALUES, words).map(lambda drawn: [command, drawn[0], *drawn[1]])
+    return st.tuples(first, words).map(lambda drawn: [command, drawn[0], *drawn[1]])
 
 
 @cache
@@ -86,7 +84,8 @@ def parse(words: list[str], box: Path) -> None:
 
 REFUSALS = (SystemExit, DataError, RunError)
 SMALL = st.one_of([lines(command, names) for command, names in OWN.items()])
-LARGE = lines("train", TRAINING) | lines("compare", (*TRAINING, "methods", "seeds", "jobs"))
+SOURCES = st.just("digits") | VALUES  # options are read where the source is one
+LARGE = lines("train", TRAINING, SOURCES) | lines("compare", (*TRAINING, "methods", "seeds", "jobs"), SOURCES)
 # Sixty options take a fifth of a second to read.
 SOME = st.integers(0, 29).flatmap(lambda number: SMALL if number else LARGE)
 ANY = st.lists(st.sampled_from([*COMMANDS, "--help", "--version", "trian"]) | texts(), max_size=4)

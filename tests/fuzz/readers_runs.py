@@ -22,17 +22,16 @@ from halfsure.nets import build
 from halfsure.report.elements import Plot
 from halfsure.report.page import page
 from halfsure.report.study import read as study
-from halfsure.runs.folder import Folder
+from halfsure.runs.folder import Folder, flat_settings
 from halfsure.runs.run import load
-from halfsure.runs.start import make_network, recorded, start
+from halfsure.runs.start import recorded, start
+from halfsure.settings import parts
 from halfsure.studies.comparison import FILE, Plan
-from halfsure.training.class_shares import class_settings
 from halfsure.training.config import Config, parse_time
 from halfsure.training.errors import RunError
 from halfsure.training.ranks import Ranks
 from halfsure.training.state import Training
 from halfsure.verdict.check import load_evidence, outcome
-from halfsure.views.kinds import make_views
 from halfsure.views.preprocessing import Preprocessing
 from tests.fuzz.strategies import json_values, mutated, texts
 from tests.fuzz.target import Target
@@ -128,11 +127,11 @@ def read_checkpoint(content: bytes, box: Path) -> None:
     (box / "resume.safetensors").write_bytes(content)
     state, _ = Folder(box).resume()
     data = rows()
-    algorithm = SETTINGS.algorithm(**class_settings(data, SETTINGS))
-    views = make_views(data, Preprocessing.of(data, "half"), SETTINGS)
-    training = Training(make_network(data, SETTINGS), algorithm, data, views, SETTINGS, ranks=Ranks())
+    algorithm = SETTINGS.algorithm(data)
+    views = SETTINGS.make_views(data, Preprocessing.of(data))
+    training = Training(SETTINGS.network(data), algorithm, data, views, SETTINGS, ranks=Ranks())
     training.restore(state or {})
-    if training.done < SETTINGS.steps:
+    if training.done < SETTINGS.training.steps:
         training.update()
 
 
@@ -167,14 +166,17 @@ def written_report(box: Path) -> None:
 @cache
 def told_run() -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as place:
-        folder = made_up_run(Path(place) / "run", parts=("test", "val", "unlabeled"), source=None, steps=(10, 20))
+        folder = made_up_run(Path(place) / "run", parts=("test", "val", "unlabeled"), steps=(10, 20))
         return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
 @st.composite
 def told(draw: st.DrawFn) -> dict[str, bytes]:
-    """The files that a report reads, some of them bent."""
+    """The files that a report reads, of this version or of 0.1, some of them bent."""
     files = dict(told_run())
+    if draw(st.booleans()):
+        config = json.loads(files["config.json"])
+        files["config.json"] = written(config | {"format": 1, "config": flat_settings(config)})
     for name in draw(st.sets(st.sampled_from(["config.json", "split.json"]))):
         files[name] = written(draw(bent(json.loads(files[name]))))
     first, last = files["metrics.jsonl"].splitlines()
@@ -223,8 +225,10 @@ NETS = st.tuples(
     st.sampled_from([None, "batch", "group", "none", "layer"]),
 )
 PARTS = ["supervised", "vat", "mixmatch", "fixmatch", "@", "softmax", "sparsemax", "entmax1.5", "entmax", "+", "-"]
+GATES = ["~", *(f"~{gate}" for gate in parts("gate"))]
 METHODS = st.lists(
-    st.sampled_from([*PARTS, "me", "sh", "pl", "ns", "ads", "top", "top3", "9" * 30, "9" * 5000]) | texts(4), max_size=7
+    st.sampled_from([*PARTS, *GATES, "me", "sh", "pl", "ns", "ads", "top", "top3", "9" * 30, "9" * 5000]) | texts(4),
+    max_size=7,
 ).map("".join)
 TIMES = st.lists(
     st.sampled_from(["s", "m", "h", "d", " ", ".", "0", "1", "9" * 400, "1e9", "٣", "inf"]) | texts(3), max_size=5

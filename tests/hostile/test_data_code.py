@@ -108,7 +108,7 @@ def everything(path: Path) -> None:
         "columns": [{"name": "x", "kind": "number", "categories": [], "text": None}],
     }
     ways: list[Callable[[], Any]] = [
-        partial(load, path, label_column="y"),
+        partial(load, path, label_column="y" if path.suffix in (".csv", ".tsv", ".parquet") else None),
         partial(read, path, table, shape=(2,)),
         partial(read, path, None, shape=(2,)),
         partial(read, path, None, shape=(4, 4, 1)),

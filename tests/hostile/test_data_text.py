@@ -96,7 +96,7 @@ def test_control_characters_do_not_reach_the_terminal_by_a_message(tmp_path: Pat
     np.savez(tmp_path / "x.npz", **{bad: np.zeros(2)})  # type: ignore[arg-type]
     for source in (tmp_path / "folder", table(tmp_path, f"{bad},x\n1,2\n"), tmp_path / "x.npz"):
         with pytest.raises(DataError) as caught:
-            load(source, label_column="y")
+            load(source, label_column="y" if source.suffix == ".csv" else None)
         assert "[2J" in str(caught.value)
         assert str(caught.value).isprintable()
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -18,15 +19,16 @@ from halfsure.data import DataError
 from halfsure.data.opening import DataConfig
 from halfsure.report import study
 from halfsure.runs.checkpoint import read_state
-from halfsure.runs.folder import Folder
+from halfsure.runs.folder import Folder, flat_settings
 from halfsure.runs.run import load
 from halfsure.runs.start import recorded, start
+from halfsure.settings.compose import place
 from halfsure.studies.comparison import Plan
 from halfsure.training.config import Config
 from halfsure.training.errors import RunError
 from halfsure.verdict.check import FILE, assess, load_evidence, outcome
 from tests.hostile.children import GIB, in_child
-from tests.training.helpers import rows, tiny
+from tests.training.helpers import images, rows, tiny
 
 SMALL = tiny(steps=4, evaluations=2)
 VICTIM = b"what a person wrote\n"
@@ -57,8 +59,15 @@ def changed(file: Path, **changes: Any) -> None:
 
 
 def settings(folder: Path, **changes: Any) -> None:
-    found = json.loads((folder / "config.json").read_text())
-    changed(folder / "config.json", config=found["config"] | changes)
+    """Put any values into config.json, each where its part has it; what no part has is put with the training's."""
+    config = Config.from_json(json.loads((folder / "config.json").read_text())["config"])
+    with suppress(ValueError):  # a method or network that there is brings its settings
+        config = config.replace(**{name: value for name, value in changes.items() if name in ("method", "net")})
+    found, layout = config.as_json(), {key: type(section) for key, section in config.sections.items()}
+    for name, value in changes.items():
+        key = "training" if name == "unknown" else place(layout, name, "it")[0]
+        found[key][name] = value
+    changed(folder / "config.json", config=found)
 
 
 WRITTEN = ("split.json", "metrics.jsonl", "model.safetensors", "report.html", "trust.json")
@@ -115,12 +124,12 @@ def test_the_folder_of_a_fold_or_of_a_comparison_must_not_be_a_link(run: Path, v
 
 
 def test_a_run_folder_may_itself_be_reached_by_a_link(run: Path, tmp_path: Path) -> None:
-    for name in ("resume.pt", "model.safetensors"):
+    for name in ("resume.safetensors", "model.safetensors"):
         (run / name).unlink()
     (tmp_path / "link").symlink_to(run)
     assert start(rows(), SMALL, out=tmp_path / "link", source="digits").finished
     assert (tmp_path / "link").is_symlink()
-    assert read_state(run / "resume.pt")["step"] == SMALL.steps
+    assert read_state(run / "resume.safetensors")["step"] == SMALL.steps
 
 
 def everything(folder: Path) -> None:
@@ -218,13 +227,23 @@ def test_the_bounds_are_wide(run: Path, monkeypatch: pytest.MonkeyPatch) -> None
         {"device": 3},
         {"prior": {"a": 1}},
         {"class_weight": [None]},
-        {"copies": 10**9, "method": "mixmatch"},
+        {"copies": 10**9, "method": "mixmatch-ads"},
         {"unknown": 1},
     ],
 )
 def test_settings_of_other_types_and_sizes_are_refused(changes: dict[str, Any], run: Path) -> None:
     settings(run, **changes)
-    with pytest.raises(RunError, match=r"config\.json cannot be used"):
+    with pytest.raises(RunError, match=rf"config\.json cannot be used: .*{next(iter(changes))}"):
+        recorded(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("run", 3), ("training", None), ("views", [1]), ("evil", {"lr": 1}), ("strategies", 1)]
+)
+def test_sections_of_other_types_are_refused(name: str, value: Any, run: Path) -> None:
+    found = json.loads((run / "config.json").read_text())
+    changed(run / "config.json", config=found["config"] | {name: value})
+    with pytest.raises(RunError, match=rf"config\.json cannot be used: .*{name}"):
         recorded(run)
 
 
@@ -232,12 +251,18 @@ def test_settings_of_other_types_and_sizes_are_refused(changes: dict[str, Any], 
     "net", ["mlp-999999999-999999999", "wrn-100000-1000", "mlp-" + "9" * 5000, "wrn-28-99999", "conv7-999999999"]
 )
 def test_a_network_of_any_size_is_refused(net: str, run: Path) -> None:
+    """Where it is read, or where the network is built."""
     settings(run, net=net)
-    said = in_child(lambda: start(rows(), Config.from_json(json.loads((run / "config.json").read_text())["config"])))
+    with patch("halfsure.runs.start.open_again", return_value=rows()):
+        said = in_child(lambda: start(images(32), recorded(run).config.replace(views=None)))
     assert said.startswith("RunError: "), said
+    assert "units" in said or "deep" in said or "memory" in said, said
 
 
-OTHER = [{"data": {"labels": "all"}}, {"data": None}, {"data": {"evil": 1}}, {"source": 3}, {"source": ["a"]}]
+OTHER = [
+    *({"data": {"labels": "all"}}, {"data": None}, {"data": {"evil": 1}}, {"source": 3}, {"source": ["a"]}),
+    *({"data": {"reader": 3}}, {"data": {"reader": {"evil": 1}}}, {"data": {"reader": {"root": 1}}}),
+]
 
 
 @pytest.mark.parametrize("changes", OTHER)
@@ -252,7 +277,7 @@ def test_a_foreign_folder_says_what_it_opens_and_gets_no_further_with_other_data
 ) -> None:
     private = tmp_path / "private.csv"
     private.write_text("secret,label\n" + "".join(f"{k},{'ab'[k % 2]}\n" for k in range(12)))
-    changed(run / "config.json", source=str(private), data={"label_column": "label"})
+    changed(run / "config.json", source=str(private), data={"reader": {"label_column": "label"}})
     split = {"format": 1, "source": "private", "seed": 0, "size": 12, "labeled": {"a": [0, 2], "b": [1, 3]}}
     (run / "split.json").write_text(json.dumps(split))
     before = {file: file.read_bytes() for file in run.iterdir() if file.is_file()}
@@ -264,6 +289,16 @@ def test_a_foreign_folder_says_what_it_opens_and_gets_no_further_with_other_data
     page = report.write([run], tmp_path / "page.html").read_text()
     assert "The samples cannot be shown" in page
     assert "<img" not in page
+
+
+@pytest.mark.parametrize("data", [None, 3, [], {"evil": 1}, {"labels": "all"}, {"source": "digits"}])
+def test_a_folder_of_version_0_1_with_odd_data_is_shown_without_samples(data: Any, run: Path, tmp_path: Path) -> None:
+    found = json.loads((run / "config.json").read_text())
+    changed(run / "config.json", format=1, config=flat_settings(found), data=data)
+    with pytest.raises(RunError, match="needs that version to go on"):
+        recorded(run)
+    assert load(run).finished
+    assert "The samples cannot be shown" in report.write([run], tmp_path / "page.html").read_text()
 
 
 def test_trust_of_other_types_is_refused(run: Path) -> None:

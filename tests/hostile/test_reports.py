@@ -44,9 +44,13 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {CLASSES[0]: {"0": 0.2}},
         classes=CLASSES[:-1],
         source=CLASSES[3],
-        changes={"device": CLASSES[0], "time": CLASSES[1]},
+        changes={"device": CLASSES[0]},
         last={"dead": list(CLASSES)},
     )
+    for file in folder.glob("*/config.json"):  # a time that no configuration takes, but somebody may have written
+        content = json.loads(file.read_text())
+        content["config"]["training"]["time"] = CLASSES[1]
+        file.write_text(json.dumps(content))
     return report.write([folder], folder.parent / "page.html", title=CLASSES[4])
 
 

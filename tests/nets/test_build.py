@@ -7,8 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from halfsure.nets import CNN13, MLP, NAMES, Conv7, WideResNet, build
-from halfsure.nets.build import EXAMPLES, READERS
+from halfsure.nets import CNN13, MLP, Conv7, WideResNet, build
+from halfsure.settings import parts
+
+NAMES = [network.usage for network in parts("network").values()]
 
 
 def shapes(model: nn.Module) -> list[tuple[int, ...]]:
@@ -54,10 +56,22 @@ def test_numpy_counts_are_accepted() -> None:
 
 
 def test_every_family_and_example_is_described() -> None:
-    assert [pattern.partition("-")[0].partition("[")[0] for pattern in NAMES] == list(READERS)
-    assert all(description and "\n" not in description for description in NAMES.values())
-    for name in EXAMPLES:
-        assert build(name, (16, 16, 1), 2)(torch.rand(2, 1, 16, 16)).shape == (2, 2)
+    for name, network in parts("network").items():
+        assert network.usage.partition("-")[0].partition("[")[0] == name
+        assert network.about
+        assert "\n" not in network.about
+        for example in network.examples:
+            model = build(example, (16, 16, 1), 2)
+            assert type(model) is network
+            assert model(torch.rand(2, 1, 16, 16)).shape == (2, 2)
+
+
+@pytest.mark.parametrize("name", ["wrn-10-1", "cnn13-8", "conv7-8", "mlp-8"])
+def test_logits_are_what_the_head_makes_of_the_features(name: str) -> None:
+    model, images = build(name, (16, 16, 1), 3, norm="none").eval(), torch.rand(4, 1, 16, 16)
+    features = model.features(images)
+    assert features.shape == (4, model.head.in_features)
+    assert torch.equal(model.head(features), model(images))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +96,7 @@ def test_typos_are_guessed(name: str, meant: str) -> None:
 
 @pytest.mark.parametrize("name", ["transformer", "", "xyz"])
 def test_unknown_names_get_the_list(name: str) -> None:
-    with pytest.raises(ValueError, match=r"no network called '.*'; the names are wrn-DEPTH-WIDTH, cnn13") as caught:
+    with pytest.raises(ValueError, match=r"no network called '.*'; the names are cnn13") as caught:
         build(name, (32, 32, 3), 10)
     assert "did you mean" not in str(caught.value)
     assert all(pattern in str(caught.value) for pattern in NAMES)
@@ -97,7 +111,7 @@ def test_unknown_names_get_the_list(name: str) -> None:
         ("conv7", (30,), {}, r"conv7 is for images .* rows of 30 features; choose mlp"),
         ("wrn-16-1", (30,), {}, "wrn-16-1 is for images"),
         ("cnn13", (30,), {}, "cnn13 is for images"),
-        ("wrn-28-2", (32, 32, 3), {"dropout": 0.5}, "wrn-28-2 has no dropout; leave dropout out, or choose cnn13 or"),
+        ("wrn-28-2", (32, 32, 3), {"dropout": 0.5}, "wrn-28-2 has no dropout; omit it, or choose cnn13 or mlp"),
         ("conv7-16", (32, 32, 3), {"dropout": 0.5}, "conv7-16 has no dropout"),
         ("mlp", (4,), {"dropout": 1.5}, "dropout must be a finite number from 0 to 0.99"),
         ("mlp", (4,), {"classes": 1}, "classes must be a whole number of at least 2, got 1"),

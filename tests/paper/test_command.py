@@ -1,5 +1,6 @@
 """`halfsure reproduce` as one types it."""
 
+import json
 import os
 import shlex
 import signal
@@ -18,7 +19,6 @@ from halfsure.paper.experiments import TABLES
 from halfsure.paper.grid import run_cell
 from halfsure.paper.results import Results
 from halfsure.paper.table import Table
-from halfsure.runs.start import make_network
 from tests.paper.small import DIGITS, FEW_STEPS, SMALL
 from tests.training.helpers import images
 
@@ -34,7 +34,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
-    assert main(["reproduce", *words]) == code
+    """What the command says, with its folders in the working folder."""
+    asked = [word for name in ("out", "results") if f"--{name}" not in words for word in (f"--{name}", name)]
+    assert main(["reproduce", *words, *asked]) == code
     found = capsys.readouterr()
     return found.out if code == 0 else found.err
 
@@ -79,6 +81,26 @@ def test_every_listed_command_runs_its_cell_to_the_same_bits(
     assert (here / "results" / "small.jsonl").read_text().count("\n") == 3
 
 
+def test_nothing_is_written_into_the_working_folder_unless_it_is_asked_for(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, cache = here / "work", here / "cache"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    assert main(["reproduce", "small", "--cell", "digits@20:supervised:s0"]) == 0
+    assert main(["reproduce", "small", "--show"]) == 0
+    assert main(["reproduce", "figure3"]) == 0
+    assert list(work.iterdir()) == []
+    (line,) = Results(cache / "halfsure" / "reproduce" / "results")
+    assert line["method"] == "supervised"
+    (work / "results").mkdir()
+    (work / "results" / "small.jsonl").write_text(json.dumps({**line, "seed": 7}) + "\n")
+    capsys.readouterr()
+    assert main(["reproduce", "small", "--list", "--seeds", "8"]) == 0
+    assert capsys.readouterr().out.count("  # ") == 2  # those in the working folder are shown too
+
+
 def test_a_cell_by_itself_adds_its_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said(capsys, "small", "--cell", "digits@20:fixmatch-ads:r=1:s5")
     (line,) = Results(here / "results")
@@ -112,9 +134,9 @@ def test_the_budget_stops_and_saves(
     endless = Table("endless", "Endless", SMALL.rows, SMALL.columns, steps=10**6, settings=SMALL.settings)
     monkeypatch.setitem(TABLES, "endless", endless)
     assert "the time is over: stopped" in said(capsys, "endless", "--budget", "3s", *words)
-    folder = here / "runs" / "reproduce" / "cpu" / "endless"
-    assert {path.name for path in folder.iterdir()} == {"digits@20_supervised_s0", "digits@20_fixmatch-ads_s1"}
-    assert all((path / "resume.safetensors").exists() for path in folder.iterdir())
+    folder = here / "out" / "cpu" / "endless"
+    assert [path.name for path in folder.iterdir()] == [name]
+    assert (folder / name / "resume.safetensors").exists()
     assert not (here / "results" / "endless.jsonl").exists()
 
 
@@ -122,10 +144,10 @@ def test_what_failed_before_the_budget_was_over_is_told(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(TABLES, "endless", replace(SMALL, name="endless", steps=10**6))
-    folder = here / "runs" / "reproduce" / "cpu" / "endless"
+    folder = here / "out" / "cpu" / "endless"
     folder.mkdir(parents=True)
     (folder / "digits@20_supervised_s0").write_text("a file where the run's folder should be")
-    assert main(["reproduce", "endless", "--jobs", "1", "--budget", "3s"]) == 1
+    assert main(["reproduce", "endless", "--jobs", "1", "--budget", "3s", "--out", "out", "--results", "results"]) == 1
     found = capsys.readouterr().out
     assert "the time is over: stopped" in found
     assert "digits@20_supervised_s0 failed: " in found
@@ -201,7 +223,7 @@ def test_cells_of_the_papers_protocol_have_its_networks_batches_and_length(table
         assert config.steps == (500_000 if beside_vat or cell.method.startswith("vat") else 2**20)
         assert (config.batch, config.unlabeled_batch) == (64, 64)
         with torch.device("meta"):
-            make_network(data, config)
+            config.network(data)
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import json
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "tensorboard": False,
                 "ema": 0.9,
             }
-            config = replace(preset(data, method, "quick", seed), **small)
+            config = preset(data, method, "quick", seed).replace(**small)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", CollapseWarning)
                 start(data, config, out=folder / f"{method}-s{seed}", source="digits", data_config=about)

@@ -1,7 +1,6 @@
 """Run folders that were never trained, with the measures of logits a test knows; and a second reader of the page."""
 
 import json
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from halfsure import ADS
 from halfsure.data import Split
 from halfsure.methods import parse
 from halfsure.metrics import pseudo_labels, score
-from halfsure.runs.folder import Folder
+from halfsure.runs.folder import FORMAT, Folder
 from halfsure.simplex import Map
 from halfsure.training.config import Config
 
@@ -55,7 +54,8 @@ def made_up_run(
 ) -> Path:
     """Write the folder of a run without its model; `changes` are of the config, `last` of the last evaluation."""
     path.mkdir(parents=True)
-    config = replace(Config(method=method, seed=seed, steps=steps[-1]), **(changes or {}))
+    usual = {"method": method, "seed": seed, "steps": steps[-1], "net": "conv7-16", "views": "images"}
+    config = Config(**usual | (changes or {}))
     labels = np.arange(10 * len(classes)) % len(classes)
     Split.of("digits", labels, np.arange(len(classes)), classes, seed).save(path / "split.json")
     about = {
@@ -65,12 +65,12 @@ def made_up_run(
         "test": 60,
         "sha256": f"{seed}",
     }
-    net = {"name": config.net, "norm": config.norm, "dropout": None}
+    net = {"name": config.run.net, **vars(config.sections["net"])}
     versions = {"halfsure": "0.1.0", "torch": "2", "numpy": "2", "python": "3"}
     folder = Folder(path)
     folder.write_config(
         {
-            "format": 1,
+            "format": FORMAT,
             "versions": versions,
             "git": "0123456789abcdef",
             "created": "2026-01-02T03:04:05+00:00",

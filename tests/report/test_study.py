@@ -17,6 +17,7 @@ from halfsure.report.study import read
 from halfsure.training.config import Config
 from halfsure.training.errors import RunError
 from halfsure.training.presets import preset
+from tests.report.conftest import METHODS
 from tests.report.helpers import comparison, made_up_run, read_page
 
 
@@ -56,7 +57,7 @@ def test_what_is_missing_unfinished_or_mixed_is_said(tmp_path: Path) -> None:
     folder = comparison(tmp_path / "c", ["supervised", "fixmatch"], [0, 1])
     shutil.rmtree(folder / "fixmatch-s1")
     config = json.loads((folder / "fixmatch-s0/config.json").read_text())
-    config["config"]["steps"] = 1000
+    config["config"]["training"]["steps"] = 1000
     config["fingerprint"]["sha256"] = "other"
     (folder / "fixmatch-s0/config.json").write_text(json.dumps(config))
     text = read_page(report.write([folder], tmp_path / "report.html")).text
@@ -155,27 +156,61 @@ def test_the_presets_values_are_those_the_data_would_give(method: str, tmp_path:
     data = open_data("digits", DataConfig(labels=10), 0)
     record = read_record(made_up_run(tmp_path / "run", method))
     assert record is not None
-    assert by_preset(record) == preset(data, method, "quick", 0).as_json()
+    assert by_preset(record) == preset(data, method, "quick", 0).plain
 
 
 def test_the_command_gives_the_same_settings(tmp_path: Path) -> None:
     data = open_data("digits", DataConfig(labels=10), 4)
-    chosen = preset(data, "fixmatch-ads", "quick", 4).as_json()
+    chosen = preset(data, "fixmatch-ads", "quick", 4).flat
     changes: dict[str, Any] = {"lr": 0.003, "flip": True, "tensorboard": False, "clip": 1.0, "prior": (0.1,) * 10}
-    settings = {k: tuple(v) if isinstance(v, list) else v for k, v in chosen.items()} | changes | {"steps": 30}
-    record = read_record(made_up_run(tmp_path / "run", "fixmatch-ads", 4, changes=settings))
+    changes |= {"weak_grad": True}  # true, false or neither
+    record = read_record(made_up_run(tmp_path / "run", "fixmatch-ads", 4, changes=chosen | changes | {"steps": 30}))
     assert record is not None
     words = command(record)
     assert words is not None
     assert words.startswith("halfsure train digits --labels 10 --method fixmatch-ads")
     assert "--weight" not in words
-    parsed = _parse(words.split()[1:])
-    assert isinstance(parsed, Train)
-    assert parsed.config == Config.from_json(record.settings)
-    assert parsed.data.labels == 10
+    parsed: Any = _parse(words.split()[1:])
+    assert isinstance(parsed.options, Train)
+    assert parsed.config == Config.from_json(record.config["config"])
+    assert parsed.data_config.labels == 10
 
 
-def test_settings_that_differ_from_the_preset_come_first(whole: Path) -> None:
+def test_a_run_of_version_0_1_has_the_same_settings_and_command(tmp_path: Path) -> None:
+    """It had one list of settings for every method and kind of data; those without a meaning were null."""
+    path = made_up_run(tmp_path / "run", "fixmatch-ads", 4, changes={"lr": 0.003, "shift": 1, "cutout": 4})
+    new = read_record(path)
+    assert new is not None
+    config = json.loads((path / "config.json").read_text())
+    unused = {"epsilon": None, "temperature": None, "weak_noise": 0.1, "momentum": 0.9, "dropout": None}
+    unused |= {"r": None, "weight": None, "distance": None}  # the defaults
+    known = {name: value for name, value in new.settings.items() if name != "views"}
+    config |= {"format": 1, "config": known | unused, "data": {"labels": 10, "root": None, "skip_bad": False, "val": 0}}
+    (path / "config.json").write_text(json.dumps(config))
+    old = read_record(path)
+    assert old is not None
+    assert command(old) == command(new)
+    assert by_preset(old) == by_preset(new)
+    page = read_page(report.write([path], tmp_path / "report.html"))
+    changed = page.tables["Settings beside the preset"][1:]
+    assert [row[:3] for row in changed] == [["steps", "30", "600"], ["lr", "0.003", "0.002"]]
+
+
+def test_views_of_texts_are_those_of_the_preset(tmp_path: Path) -> None:
+    """Whether a table has texts is not recorded, and so they are not taken for a change."""
+    path = made_up_run(tmp_path / "run", changes={"views": "texts", "net": "mlp", "steps": 1000})
+    config = json.loads((path / "config.json").read_text())
+    config["fingerprint"]["shape"] = [100, 32]
+    (path / "config.json").write_text(json.dumps(config))
+    record = read_record(path)
+    assert record is not None
+    expected = by_preset(record)
+    assert expected is not None
+    assert expected["strong_drop"] == 0.7
+    assert record.settings == expected
+
+
+def test_settings_that_differ_from_the_preset_come_first(whole: Path, trained: Path) -> None:
     page = read_page(whole)
     rows = page.tables["Settings beside the preset"]
     assert ["steps", "60", "600", "all"] in rows
@@ -183,6 +218,8 @@ def test_settings_that_differ_from_the_preset_come_first(whole: Path) -> None:
     assert len(rows) == 1 + 6
     every = {row[0]: row[1:] for row in page.tables["All settings"][1:]}
     assert every["method"] == ["supervised", "fixmatch-ads"]
-    assert set(every) == set(Config().as_json()) - {"seed"}
+    stored = [json.loads((trained / f"{name}-s0/config.json").read_text())["config"] for name in METHODS]
+    assert set(every) == {name for config in stored for name in Config.from_json(config).plain} - {"seed"}
+    assert every["r"] == ["–", "2.0"]
     assert len(page.tables["Runs"]) == 1 + 4
     assert "halfsure compare digits" in page.text

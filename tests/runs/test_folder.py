@@ -129,7 +129,7 @@ def test_a_full_disk_is_told_with_the_step_to_go_on_from(kind: str, tmp_path: Pa
     """Once the run has begun, whatever could not be written: a checkpoint, the model, a line of metrics."""
     faults = Faults(pytest.MonkeyPatch())
     faults.install(kind, 0)
-    start(rows(), replace(SHORT, steps=1, evaluations=1), out=tmp_path / "one")
+    start(rows(), SHORT.replace(steps=1, evaluations=1), out=tmp_path / "one")
     first, unlike = faults.calls, []
     for k in range(first + 1, 100):
         faults.install(kind, k)
@@ -180,7 +180,7 @@ def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
         patch.setattr(Training, "update", updating)
         with pytest.raises(StoppedError):
-            start(rows(), replace(SHORT, evaluations=3), out=tmp_path / "run")
+            start(rows(), SHORT.replace(evaluations=3), out=tmp_path / "run")
     out = tmp_path / "run"
     assert [read_state(out / name)["step"] for name in ("resume.safetensors", "resume.previous.safetensors")] == [2, 1]
     return out
@@ -209,10 +209,10 @@ def test_a_damaged_checkpoint_is_passed_over_and_named(stopped: Path) -> None:
         assert str(stopped / "resume.safetensors") in trouble, what
         assert "going on from resume.previous.safetensors, step 1" in trouble, what
     shown = StringIO()
-    start(rows(), replace(SHORT, evaluations=3), out=stopped, console=Console(file=shown, width=300))
+    start(rows(), SHORT.replace(evaluations=3), out=stopped, console=Console(file=shown, width=300))
     assert "resume.safetensors is damaged: " in shown.getvalue()
     assert "; going on from resume.previous.safetensors, step 1" in shown.getvalue()
-    start(rows(), replace(SHORT, evaluations=3), out=stopped.parent / "whole")
+    start(rows(), SHORT.replace(evaluations=3), out=stopped.parent / "whole")
     assert differences(*(read_state(p / "resume.safetensors") for p in (stopped, stopped.parent / "whole"))) == []
     assert differences(lines(stopped), lines(stopped.parent / "whole")) == []
 
@@ -224,14 +224,14 @@ def test_without_a_whole_checkpoint_nothing_is_trained_and_both_are_named(stoppe
         (stopped / name).write_bytes(before[name])
     both = r"resume\.safetensors is damaged: .*; .*resume\.previous\.safetensors is damaged: .*; there is nothing whole"
     with pytest.raises(RunError, match=both):
-        start(rows(), replace(SHORT, evaluations=3), out=stopped)
+        start(rows(), SHORT.replace(evaluations=3), out=stopped)
     assert {file.name: file.read_bytes() for file in stopped.iterdir()} == before
 
 
 def test_a_run_without_its_checkpoints_begins_anew_with_new_metrics(stopped: Path) -> None:
     for name in ("resume.safetensors", "resume.previous.safetensors"):
         (stopped / name).unlink()
-    run = start(rows(), replace(SHORT, evaluations=3), out=stopped)
+    run = start(rows(), SHORT.replace(evaluations=3), out=stopped)
     assert [line["step"] for line in run.metrics] == [1, 2, 3]
     assert [line["step"] for line in lines(stopped)] == [1, 2, 3]
     assert [line["step"] for line in load(stopped).metrics] == [1, 2, 3]
@@ -239,7 +239,7 @@ def test_a_run_without_its_checkpoints_begins_anew_with_new_metrics(stopped: Pat
 
 def test_a_checkpoint_without_the_config_it_belongs_to_is_not_taken_for_that_of_another_run(stopped: Path) -> None:
     (stopped / "config.json").unlink()
-    other = replace(SHORT, lr=0.5)
+    other = SHORT.replace(lr=0.5)
     try:
         run = start(rows(), other, out=stopped)
     except RunError:
@@ -289,12 +289,12 @@ def test_a_run_of_version_0_1_is_not_gone_on_with_and_stays_as_it_is(stopped: Pa
     before = {file.name: file.read_bytes() for file in stopped.iterdir()}
     needs = r"needs halfsure 0\.1, which saved it, to go on; its model can be used as it is$"
     with pytest.raises(RunError, match=needs):
-        start(rows(), replace(SHORT, evaluations=3), out=stopped)
+        start(rows(), SHORT.replace(evaluations=3), out=stopped)
     assert {file.name: file.read_bytes() for file in stopped.iterdir()} == before
     assert load(stopped).predict_proba(rows().train.samples).shape == (60, 3)
     (stopped / "config.json").unlink()
     with pytest.raises(RunError, match=r"has checkpoints but no config\.json"):
-        start(rows(), replace(SHORT, evaluations=3), out=stopped)
+        start(rows(), SHORT.replace(evaluations=3), out=stopped)
 
 
 @pytest.mark.parametrize("state", [{"steps": 3}, [1, 2], {"step": "3"}])
@@ -328,7 +328,7 @@ def test_the_lock_is_given_back_when_a_run_ends_in_an_error(tmp_path: Path) -> N
     start(rows(), SHORT, out=tmp_path)
     for _ in range(2):
         with pytest.raises(RunError, match="lr was"):
-            start(rows(), replace(SHORT, lr=1.0), out=tmp_path)
+            start(rows(), SHORT.replace(lr=1.0), out=tmp_path)
 
 
 @pytest.fixture
@@ -351,8 +351,9 @@ def change(folder: Path, **changes: Any) -> None:
         (b"[" * 100_000, "is not valid JSON"),
         (b"[1, 2]", "is not the config of a run"),
         (b"{}", "is not the config of a run"),
-        (b'{"format": 2, "versions": {"halfsure": "9.1"}}', "format 2, made by halfsure 9.1.*reads format 1"),
-        (b'{"format": 2, "versions": 3}', "format 2, made by halfsure ?"),
+        (b'{"format": 3, "versions": {"halfsure": "9.1"}}', "format 3, made by halfsure 9.1.*reads format 2"),
+        (b'{"format": 3, "versions": 3}', r"format 3, made by halfsure \?"),
+        (b'{"format": 2, "versions": 3}', "is not the config of a run"),
     ],
 )
 def test_a_config_that_cannot_be_read(content: bytes, message: str, finished: Path) -> None:
@@ -385,10 +386,10 @@ def test_another_torch_is_remarked(finished: Path) -> None:
 def test_another_config_is_refused_and_what_differs_is_named(changes: dict[str, Any], finished: Path) -> None:
     before = {file.name: file.read_bytes() for file in finished.iterdir()}
     with pytest.raises(RunError, match="holds another run") as refused:
-        start(rows(), replace(SHORT, **changes), out=finished)
+        start(rows(), SHORT.replace(**changes), out=finished)
     for key, value in changes.items():
         now = list(value) if isinstance(value, tuple) else value
-        assert f"{key} was {getattr(SHORT, key)!r}, now {now!r}" in str(refused.value)
+        assert f"{key} was {getattr(SHORT, key, None)!r}, now {now!r}" in str(refused.value)
     assert "the data" not in str(refused.value)
     assert {file.name: file.read_bytes() for file in finished.iterdir()} == before
 
@@ -425,7 +426,7 @@ def test_a_torn_line_of_metrics_is_left_out_and_written_again(stopped: Path) -> 
         file.write_bytes(whole + torn)
         assert [line["step"] for line in Folder(stopped).metrics(up_to=2)] == [1, 2]
         assert [line["step"] for line in load(stopped).metrics][:2] == [1, 2]
-    run = start(rows(), replace(SHORT, evaluations=3), out=stopped)
+    run = start(rows(), SHORT.replace(evaluations=3), out=stopped)
     assert [line["step"] for line in run.metrics] == [line["step"] for line in lines(stopped)] == [1, 2, 3]
     assert file.read_bytes().startswith(whole)
 
@@ -434,7 +435,7 @@ def test_metrics_are_cut_back_to_the_checkpoint_that_is_gone_on_from(stopped: Pa
     """A run that was killed between an evaluation and its checkpoint: the evaluation is done again."""
     with (stopped / "metrics.jsonl").open("a") as file:
         file.write('{"step": 3, "told": "before the end"}\n')
-    start(rows(), replace(SHORT, evaluations=3), out=stopped)
+    start(rows(), SHORT.replace(evaluations=3), out=stopped)
     assert [line["step"] for line in lines(stopped)] == [1, 2, 3]
     assert "told" not in lines(stopped)[-1]
 
@@ -488,9 +489,9 @@ def test_a_loaded_run_predicts_the_same_bits(precision: str, tmp_path: Path) -> 
 
 def test_the_folder_holds_what_a_run_is(finished: Path) -> None:
     config = json.loads((finished / "config.json").read_text())
-    assert config["config"] == SHORT.as_json()
+    assert config["config"] == SHORT.suited(rows()).as_json()
     assert config["versions"]["torch"] == torch.__version__
-    assert config["config"]["seed"] == 0
+    assert config["config"]["run"]["seed"] == 0
     assert "git" in config
     split = json.loads((finished / "split.json").read_text())
     assert split["labeled"] == {str(k): [k, k + 3, k + 6, k + 9] for k in range(3)}

@@ -120,7 +120,6 @@ def test_report_names_the_method_and_its_settings(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["table"], indirect=True)
-@pytest.mark.xfail(reason="resume takes any folder still; take this mark away where it refuses those of 0.1")
 def test_resume_says_that_it_needs_the_old_version(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = sorted(path for path in Path("run").rglob("*") if path.name != ".lock")
     assert main(["resume", "run"]) == 2

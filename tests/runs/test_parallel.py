@@ -75,7 +75,7 @@ def test_a_source_is_opened_where_no_data_are_given(tmp_path: Path) -> None:
 
 def test_a_failing_job_does_not_keep_the_others_from_finishing(tmp_path: Path) -> None:
     planned = jobs(tmp_path)
-    planned[1] = replace(planned[1], config=replace(planned[1].config, optimizer="sgd", lr=1e30))
+    planned[1] = replace(planned[1], config=planned[1].config.replace(optimizer="sgd", lr=1e30))
     screen = io.StringIO()
     outcomes = run_many(planned, workers=1, console=Console(file=screen, width=200))
     assert [outcome.finished for outcome in outcomes] == [True, False, True]
@@ -101,7 +101,7 @@ def test_a_signal_stops_all_and_the_same_call_goes_on(tmp_path: Path, monkeypatc
     update = Training.update
 
     def stopping(self: Training) -> Any:
-        if self.done == 5 and self.config.seed == 1:
+        if self.done == 5 and self.config.run.seed == 1:
             os.kill(os.getpid(), signal.SIGINT)
         return update(self)
 
@@ -145,9 +145,21 @@ import os, signal, sys
 from dataclasses import replace
 from pathlib import Path
 from rich.console import Console
+from halfsure.data.reader import Reader
 from halfsure.runs.parallel import run_many
-from halfsure.training.loop import StoppedError
+from halfsure.settings import register
+from halfsure.training.errors import StoppedError
 from tests.runs.test_parallel import jobs
+
+@register
+class Deadly(Reader):
+    name = about = "deadly"
+    @classmethod
+    def takes(cls, source):
+        return source == "deadly"
+    @classmethod
+    def read(cls, source, settings):
+        os.kill(os.getpid(), signal.SIGKILL)
 
 out, steps = Path(sys.argv[1]), int(sys.argv[2])
 planned = jobs(out, steps=steps)
@@ -155,10 +167,7 @@ if "die" in sys.argv:
     run_many(jobs(out / "before"), workers=2)
     os.chdir(out)  # the processes are used again, and stand where they were started
     planned = jobs(Path("many"), steps=steps)
-    class Deadly(type(planned[1].config)):
-        def check(self):
-            os.kill(os.getpid(), signal.SIGKILL)
-    planned[1] = replace(planned[1], config=Deadly(**vars(planned[1].config)))
+    planned[1] = replace(planned[1], data=None, source="deadly")
 try:
     for outcome in run_many(planned, workers=2, console=Console(width=200)):
         print(outcome.job.name, outcome.finished, outcome.error)

@@ -112,7 +112,7 @@ def test_a_run_from_before_a_setting_came_goes_on(tmp_path: Path, stop_at: Calla
         start(rows(), tiny(), out=tmp_path / "stopped")
     file = tmp_path / "stopped" / "config.json"
     content = json.loads(file.read_text())
-    assert content["config"].pop("weak_grad") is None
+    assert content["config"]["algorithm"].pop("weak_grad") is None
     file.write_text(json.dumps(content))
     stop_at(None)
     with pytest.raises(RunError, match="weak_grad was None, now False"):
@@ -284,7 +284,7 @@ def test_weights_and_moments_are_read_with_the_strides_they_had(
     monkeypatch.setattr(Training, "restore", restoring)
     start(images(12), config, out=tmp_path)
     [state] = read
-    assert state["model"]["features.0.weight"].stride() == (9, 1, 3, 1)
+    assert state["model"]["body.0.weight"].stride() == (9, 1, 3, 1)
 
 
 @pytest.mark.parametrize("other", [nn.Linear(5, 3), nn.Sequential(nn.Linear(5, 9), nn.Linear(9, 3))])
@@ -329,7 +329,7 @@ def test_settings_that_changed_in_config_json_are_noticed(tmp_path: Path, stop_a
     stop_at(None)
     file = tmp_path / "config.json"
     content = json.loads(file.read_text())
-    content["config"]["lr"] = 0.5
+    content["config"]["optimizer"]["lr"] = 0.5
     file.write_text(json.dumps(content))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(RunError, match=r"config\.json is not what the run was begun with: lr is 0\.5, was 0\.01"):

@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +98,7 @@ def main(folder: Path, asked: dict[str, Any]) -> dict[str, Any]:
     torch.set_num_threads(int(asked.get("settings", {}).get("threads", 1)))
     for method, (kind, changes) in FAMILIES.items():
         data = rows() if kind == "rows" else images(12)
-        config = replace(tiny(method=method, **changes), **asked.get("settings", {}))
+        config = tiny(method=method, **changes).replace(**asked.get("settings", {}))
         run = whole(data, config, folder / method, asked.get("stops", []))
         found[method] = outcome(run, data, folder / method)
     labels = np.where(np.arange(len(TEXTS)) < 20, np.arange(len(TEXTS)) % 2, -1)

@@ -14,7 +14,6 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,13 +127,13 @@ def cost(pairs: int = 7) -> list[str]:
         ("rows, mlp", rows(), {"net": "mlp", "steps": 150}),
         ("images, conv7-16", images(16, count=200), {"net": "conv7-16", "steps": 15, "batch": 16}),
     ):
-        config = replace(tiny(), evaluations=1, **changes)  # type: ignore[arg-type]
+        config = tiny(evaluations=1, **changes)
         ratios = []
         for pair in range(pairs + 1):
             seconds = {}
             for strict in (pair % 2 == 0, pair % 2 == 1):
                 began = time.process_time()
-                start(data, replace(config, deterministic=strict))
+                start(data, config.replace(deterministic=strict))
                 seconds[strict] = time.process_time() - began
             ratios.append(seconds[True] / seconds[False])
         found = sorted(ratios[1:])

@@ -68,7 +68,7 @@ def test_deterministic_gives_the_bits_of_a_plain_run_on_the_cpu_and_says_what_it
         plain = start(data, tiny(net=net, norm="batch"))
         strict = start(data, tiny(net=net, norm="batch", deterministic=True), console=Console(file=told, width=200))
         assert child.digest(dict(plain.model.state_dict())) == child.digest(dict(strict.model.state_dict()))
-        assert strict.config["config"]["deterministic"] is True
+        assert strict.settings["deterministic"] is True
     assert told.getvalue().count(PROMISE["cpu"]) == 2
     assert not torch.are_deterministic_algorithms_enabled()
 
@@ -98,8 +98,8 @@ def test_cublas_is_told_before_cuda_begins_or_the_run_is_refused(
     if value is not None:
         monkeypatch.setenv(WORKSPACE, value)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: begun)
-    strict = tiny(deterministic=True)
-    require_workspace(tiny(), torch.device("cuda"))
+    strict = tiny(deterministic=True).machine
+    require_workspace(tiny().machine, torch.device("cuda"))
     require_workspace(strict, torch.device("cpu"))
     assert os.environ.get(WORKSPACE) == value
     if ends == "refused":
@@ -115,7 +115,7 @@ def test_cublas_is_told_before_cuda_begins_or_the_run_is_refused(
 
 def test_help_says_what_deterministic_costs(capsys: Any) -> None:
     with pytest.raises(SystemExit):
-        main(["train", "--help"])
+        main(["train", "--help-all"])
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "Refuse operations that may differ from run to run" in text
     assert "a step takes about as long" in text

@@ -241,7 +241,7 @@ def test_an_imbalanced_set_that_was_learnt_is_no_collapse(tmp_path: Path) -> Non
     even = from_arrays(samples, np.where(np.isin(np.arange(800), chosen), rare.astype(int), -1))
     config = tiny(method="fixmatch-ads", steps=120, evaluations=1, ema=0.9)
     for data, prior in ((drawn, None), (even, (0.975, 0.025))):
-        run = start(data, replace(config, prior=prior))  # warnings are errors here
+        run = start(data, config.replace(prior=prior))  # warnings are errors here
         predicted = run.metrics[-1]["unlabeled"]["predicted"]
         assert 5 <= predicted[1] <= 40
         assert (run.metrics[-1]["dead"], run.metrics[-1]["constant"]) == ([], None)

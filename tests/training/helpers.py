@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from halfsure.data import Data, from_arrays
+from halfsure.settings import declared, parts
 from halfsure.training.config import Config
 
 CLASSES = 3
@@ -22,8 +23,6 @@ TINY = Config(
     unlabeled_batch=8,
     lr=0.01,
     evaluations=3,
-    cutout=2,
-    shift=1,
     tensorboard=False,
 )
 
@@ -45,7 +44,10 @@ def known(data: Data) -> Data:
 
 
 def tiny(**changes: Any) -> Config:
-    return replace(TINY, **changes)
+    """The config with changes; a setting of views says which views are meant."""
+    own = {name: {setting.name for setting in declared(maker.Settings)} for name, maker in parts("views").items()}
+    meant = max(own, key=lambda name: len(own[name] & changes.keys()))
+    return TINY.replace(**({"views": meant} if own[meant] & changes.keys() else {}) | changes)
 
 
 def differences(one: Any, other: Any) -> list[str]:

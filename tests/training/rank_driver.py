@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
@@ -28,15 +28,14 @@ from halfsure.algorithms import Objective
 from halfsure.cli import main
 from halfsure.data import Data
 from halfsure.data.dataset import Part
-from halfsure.runs.folder import Folder
-from halfsure.runs.start import make_network
+from halfsure.runs.folder import Folder, flat_settings
 from halfsure.runs.writer import RunWriter
 from halfsure.training.config import Config
 from halfsure.training.loop import Trained, train
 from halfsure.training.ranks import Ranks
 from halfsure.training.state import Training
-from halfsure.views.kinds import make_views
 from halfsure.views.preprocessing import Preprocessing
+from tests.parts.loaded import toy_parts
 
 CLASSES = ("0", "1", "2")
 STEPS, ACCIDENT_STEP = 24, 15
@@ -48,8 +47,6 @@ BASE = Config(
     unlabeled_batch=16,
     lr=5e-3,
     ema=0.9,
-    shift=1,
-    cutout=3,
     evaluations=2,
     precision="float64",
     tensorboard=False,
@@ -86,6 +83,8 @@ ALIKE = {
     "added": Case({**ODD, "steps": 6, "method": "fixmatch-ads+me", "ramp": 0.5, "ramp_shape": "exp"}),
     "supervised": Case({**ODD, "steps": 6, "method": "supervised", "optimizer": "adamw", "weight_decay": 0.01}),
     "rows": Case({**ODD, "net": "mlp-8", "prior": "labels", "class_weight": "balanced", "clip": 0.1}, kind="array"),
+    "own state": Case({**ODD, "steps": 6, "method": "fixmatch-nudge~median"}),
+    "own head": Case({**ODD, "steps": 6, "method": "twin", "ema": 0.5}),
     "one test sample": Case({**ODD, "steps": 2}, test=1),
     "some scored": Case({**ODD, "steps": 4, "test_sample": 3, "unlabeled_sample": 5, "eval_batch": 2}),
 }
@@ -125,14 +124,14 @@ def make_model(data: Data, config: Config) -> nn.Module:
     """Every process starts from the same weights."""
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        return make_network(data, config)
+        return config.network(data)
 
 
 def run_case(case: Case, folder: Path | None = None) -> tuple[nn.Module, Trained]:
     """Train. → the trained network and the run with its average."""
-    data, config = make_data(case.kind, case.test), replace(BASE, **case.settings)
+    data, config = make_data(case.kind, case.test), BASE.replace(**case.settings)
     model = make_model(data, config)
-    net = {"name": config.net, "norm": config.norm, "dropout": config.dropout}
+    net = {"name": config.run.net, **vars(config.sections["net"])}
     memory = None if folder is None else RunWriter(Folder(folder), {"net": net})
     return model, train(model, data, config, memory=memory)
 
@@ -152,8 +151,8 @@ def run_cases(ranks: Ranks, folder: Path) -> None:
 
 
 def finished(run: Trained) -> bool:
-    """Whether a run got to its last step, of however many its time allowed."""
-    return bool(run.metrics[-1]["step"] == run.config["config"]["steps"])
+    """Whether it got to its last step."""
+    return bool(run.metrics[-1]["step"] == flat_settings(run.config)["steps"])
 
 
 def numbers(ranks: Ranks) -> dict[str, Any]:
@@ -180,8 +179,8 @@ def numbers(ranks: Ranks) -> dict[str, Any]:
 
 def messages(ranks: Ranks, method: str) -> dict[str, Any]:
     """How many messages a step takes beside those of the gradients, and what ranks know of each other's wishes."""
-    data, config = make_data(), replace(BASE, **ODD, method=method)
-    views = make_views(data, Preprocessing.of(data, config.normalise), config)
+    data, config = make_data(), BASE.replace(**ODD, method=method)
+    views = config.make_views(data, Preprocessing.of(data))
     training = Training(make_model(data, config).double(), config.algorithm(), data, views, config, ranks=ranks)
     training.wishes = lambda: (training.done == 0, training.done == 1 and ranks.rank == 1, False)
     counts, granted = [], []
@@ -278,7 +277,8 @@ def drive(arguments: list[str]) -> int:
     """Do what was asked for."""
     torch.set_num_threads(1)
     if len(arguments) == 1:
-        return fork_ranks(Path(arguments[0]))
+        with toy_parts():
+            return fork_ranks(Path(arguments[0]))
     with mock.patch.object(Training, "update", with_accident(arguments[0])):
         return main(arguments[1:])
 

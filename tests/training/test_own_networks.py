@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from halfsure.data import DataError
 from halfsure.runs.folder import Folder
 from halfsure.runs.start import fit, start
 from halfsure.runs.writer import RunWriter
@@ -65,7 +64,7 @@ def test_complex_buffers_keep_their_kind() -> None:
 
 @pytest.mark.parametrize(("make", "setting"), [(rows, {"shift": 3}), (images, {"weak_noise": 0.3})])
 def test_settings_for_other_data_are_refused(make: Any, setting: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match=f"{next(iter(setting))} is for"):
+    with pytest.raises(ValueError, match=f"no setting '{next(iter(setting))}', which belongs to the views"):
         fit(None, make(), "supervised", steps=1, **setting)
     with pytest.raises(TypeError, match="net is for the networks of halfsure"):
         fit(nn.Linear(5, 3), rows(), "supervised", net="mlp")

@@ -9,11 +9,9 @@ import pytest
 
 from halfsure.data import Data, from_arrays
 from halfsure.methods import catalogue
-from halfsure.runs.start import fit, make_network
-from halfsure.training.class_shares import class_settings
+from halfsure.runs.start import fit
 from halfsure.training.loop import require_views
 from halfsure.training.presets import PRESETS, preset
-from halfsure.views.kinds import make_views
 from halfsure.views.preprocessing import Preprocessing
 from tests.training.helpers import images, rows
 
@@ -49,13 +47,12 @@ def test_every_preset_fits_every_kind_of_data_and_every_method(name: str, kind: 
     for method in METHODS:
         config = preset(data, method, name, seed=3)
         assert (config.method, config.preset, config.seed) == (method, name, 3)
-        config.check()
-        algorithm = config.algorithm(**class_settings(data, config))
-        views = make_views(data, Preprocessing.of(data, config.normalise), config)
+        algorithm = config.algorithm(data)
+        views = config.make_views(data, Preprocessing.of(data))
         require_views(views, algorithm, data)
         views["weak"](data.train.samples[:2], np.arange(2), 0, 0)
         views["strong"](data.train.samples[:2], np.arange(2), 0, 0)
-    make_network(data, config)  # the same for all methods
+    config.network(data)  # the same for all methods
 
 
 def test_the_presets_are_described() -> None:
@@ -99,8 +96,8 @@ def test_paper_vat(name: str, epsilon: float) -> None:
     """The column of realistic-ssl-evaluation; but its ξ, in float32, would give random directions."""
     for method in ("vat", "vat+me", "vat+ads"):
         config = preset(named(name), method, "paper")
-        assert (config.epsilon, config.xi, config.weight) == (epsilon, None, 0.3)
-        assert config.distill_weight == (None if method == "vat" else 0.1)
+        assert (config.epsilon, config.xi, config.weight) == (epsilon, 0.1, 0.3)
+        assert config.flat.get("distill_weight") == (None if method == "vat" else 0.1)
         assert (config.optimizer, config.lr, config.schedule, config.steps) == ("adam", 3e-3, "drop", 500_000)
         assert (config.ramp * config.steps, config.ramp_shape) == (200_000, "exp")
 
@@ -143,20 +140,20 @@ SETTINGS: dict[str, Any] = {"lr": 0.5, "net": "mlp-4", "batch": 5, "optimizer": 
 
 def test_settings_given_by_hand_win() -> None:
     run = fit(None, rows(), "vat+ads", steps=1, evaluations=1, tensorboard=False, **SETTINGS)
-    assert SETTINGS.items() <= run.config["config"].items()
-    by_preset = preset(rows(), "vat+ads", "quick").as_json()
+    assert SETTINGS.items() <= run.settings.items()
+    by_preset = preset(rows(), "vat+ads", "quick").plain
     others = set(by_preset) - set(SETTINGS) - {"steps", "evaluations", "tensorboard"}
-    assert {key: run.config["config"][key] for key in others} == {key: by_preset[key] for key in others}
+    assert {key: run.settings[key] for key in others} == {key: by_preset[key] for key in others}
+    assert run.settings.keys() - by_preset.keys() == {"momentum"}  # what sgd brings
 
 
 def test_fit_takes_a_preset_by_its_name() -> None:
     run = fit(None, images(), "supervised", preset="paper", net="mlp-4", steps=1, evaluations=1)
-    assert run.config["config"]["preset"] == "paper"
-    assert run.config["config"]["lr"] == 0.03
+    assert (run.settings["preset"], run.settings["lr"]) == ("paper", 0.03)
 
 
 def test_fit_refuses_a_setting_that_does_not_exist() -> None:
-    with pytest.raises(TypeError, match="fit has no setting 'learning_rate'"):
+    with pytest.raises(ValueError, match="has no setting 'learning_rate'"):
         fit(None, rows(), learning_rate=0.1)
-    with pytest.raises(ValueError, match="fixmatch-ads has no setting 'epsilon'"):
+    with pytest.raises(ValueError, match=r"fixmatch-ads .* no setting 'epsilon', which belongs to the algorithm vat"):
         fit(None, rows(), "fixmatch-ads", epsilon=1.0)

@@ -8,8 +8,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,16 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 import halfsure
+from halfsure.algorithms import Context
 from halfsure.data import DataError
 from halfsure.runs.checkpoint import read_state
 from halfsure.runs.folder import Folder
 from halfsure.training.config import Config
 from halfsure.training.ranks import Ranks
 from halfsure.training.state import make_feed
-from halfsure.views.kinds import make_views
 from halfsure.views.preprocessing import Preprocessing
 from tests.faults import differences
+from tests.parts.loaded import toy_parts
 from tests.training import rank_driver
 from tests.training.rank_driver import (
     ACCIDENT_STEP,
@@ -89,6 +90,12 @@ def start_all(folder: Path) -> dict[str, dict[str, Any]]:
         stopped, undisturbed = pair.result()
         ends = {"stopped": stopped, "undisturbed": undisturbed}
         return {**ends, "killed": killed.result(), "digits": digits.result()}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _parts() -> Iterator[None]:
+    with toy_parts():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -168,14 +175,14 @@ def mixmatch_twin(config: Config) -> dict[str, Tensor]:
     """Both shards in one process, their losses averaged over all samples; settings that no case has are left out."""
     data = make_data()
     algorithm = config.algorithm()
-    views = make_views(data, Preprocessing.of(data, config.normalise), config)
+    views = config.make_views(data, Preprocessing.of(data))
     device = torch.device("cpu")
     feeds = [make_feed(data, views, algorithm.views, config, ranks=Ranks(rank, 2), device=device) for rank in (0, 1)]
     model = make_model(data, config).double()
     optimizer = torch.optim.Adam(model.parameters(), config.lr)
-    beta = 1.0 if config.distill_weight is None else config.distill_weight
+    beta = config.flat.get("distill_weight", 1.0)
     for step in range(config.steps):
-        shards = [algorithm.step(model, feed.next(step)) for feed in feeds]
+        shards = [algorithm.step(Context(model, feed.next(step))) for feed in feeds]
 
         def mean(term: str, shards: Any = shards) -> Tensor:
             count = sum(len(getattr(shard, term)) for shard in shards)
@@ -292,8 +299,8 @@ def test_one_process_needs_nobody() -> None:
 
 
 def test_more_ranks_than_samples_are_refused() -> None:
-    data, config = make_data(), replace(BASE, batch=1)
-    views = make_views(data, Preprocessing.of(data, config.normalise), config)
+    data, config = make_data(), BASE.replace(batch=1)
+    views = config.make_views(data, Preprocessing.of(data))
     with pytest.raises(DataError, match="a batch of 1 cannot be dealt out to 2 ranks"):
         make_feed(data, views, ("weak",), config, ranks=Ranks(0, 2), device=torch.device("cpu"))
 
@@ -355,7 +362,7 @@ def scores(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def config_of(name: str) -> Config:
-    return replace(BASE, **CASES[name].settings)
+    return BASE.replace(**CASES[name].settings)
 
 
 def run_model(name: str) -> nn.Module:

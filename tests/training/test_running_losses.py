@@ -15,34 +15,40 @@ from halfsure.runs.checkpoint import read_state
 from halfsure.runs.start import start
 from halfsure.training.errors import BrokenError
 from halfsure.training.ranks import Ranks
-from halfsure.training.running_losses import TERMS, Window
+from halfsure.training.running_losses import TOTAL, RunningLosses
 from halfsure.training.state import Training
 from tests.training.helpers import differences, lines, rows, tiny
 from tests.training.test_training import Poisoned, make_training, network
 
+TERMS = (TOTAL, "supervised", "consistency", "distillation")
+
 
 def look_every(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a device that a look would stop."""
-    monkeypatch.setattr(Training, "unseen", property(lambda self: self.window.unread >= steps))
+    monkeypatch.setattr(Training, "unseen", property(lambda self: self.running.unread >= steps))
 
 
 def drawn(generator: torch.Generator) -> tuple[Objective, Losses]:
     """A step with a diagnostic that one in three steps lacks samples of."""
     terms = torch.randn(4, generator=generator).exp()
     used = torch.rand(int(torch.randint(0, 3, (), generator=generator)), generator=generator, dtype=torch.float64)
-    return Objective(*terms), Losses(terms[:0], terms[:0], terms[:0], {"used": used})
+    named = dict(zip(TERMS, terms, strict=True))
+    return Objective(named.pop(TOTAL), named), Losses(supervised=terms[:0], diagnostics={"used": used})
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.3, 1.0])
 def test_sums_are_those_of_a_loop_whenever_they_are_read(chance: float) -> None:
     generator, choose = torch.Generator().manual_seed(3), random.Random(4)
-    window, sums = Window(), {name: [0.0, 0.0] for name in (*TERMS, "used")}
+    window, sums = RunningLosses(), {name: [0.0, 0.0] for name in (*TERMS, "used")}
     told: list[dict[str, float]] = []
     for _ in range(40):
         terms, losses = drawn(generator)
         window.add(terms, losses)
         for name in TERMS:
-            sums[name] = [sums[name][0] + getattr(terms, name).item(), sums[name][1] + 1]
+            sums[name] = [
+                sums[name][0] + (terms.total if name == TOTAL else terms.terms[name]).item(),
+                sums[name][1] + 1,
+            ]
         used = losses.diagnostics["used"]
         sums["used"] = [sums["used"][0] + used.sum().item(), sums["used"][1] + len(used)]
         if choose.random() < chance:

@@ -22,7 +22,6 @@ from halfsure.training.ranks import Ranks
 from halfsure.training.state import make_feed
 from halfsure.trust import Conformal, abstain_threshold, class_scores, fit_temperature
 from halfsure.verdict.folds import FEW, Evidence, Fold, deal, fold_of, how_many, weigh, without
-from halfsure.views.kinds import make_views
 from halfsure.views.preprocessing import Preprocessing
 from tests.training.helpers import images, rows, tiny
 
@@ -108,7 +107,7 @@ def test_held_out_samples_are_neither_labeled_nor_unlabeled(make: Any) -> None:
     config = tiny(batch=4, unlabeled_batch=10, steps=30)
     feed = make_feed(
         rest,
-        make_views(rest, Preprocessing.of(rest, "half"), config),
+        config.make_views(rest, Preprocessing.of(rest)),
         ("weak", "strong"),
         config,
         ranks=Ranks(),
@@ -117,7 +116,7 @@ def test_held_out_samples_are_neither_labeled_nor_unlabeled(make: Any) -> None:
     for step in range(30):
         draws = feed.next(step).draws
         assert not set(held) & (set(draws.labeled) | set(draws.unlabeled))
-    evaluator = Evaluator(rest, Preprocessing.of(rest, "half"), config.algorithm(), config, ranks=Ranks())
+    evaluator = Evaluator(rest, Preprocessing.of(rest), config.algorithm(), config, ranks=Ranks())
     assert not set(held) & set(evaluator.unlabeled)
 
 

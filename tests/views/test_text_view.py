@@ -13,7 +13,6 @@ from halfsure.data.text import TextEncoding, Words, fit_text
 from halfsure.runs.start import start
 from halfsure.training.config import Config
 from halfsure.views import TextView
-from halfsure.views.kinds import make_views
 from halfsure.views.preprocessing import Preprocessing
 from tests.training.helpers import tiny
 
@@ -133,8 +132,8 @@ def numbers_and_texts() -> Data:
 
 
 def seen(data: Data, config: Config) -> tuple[Preprocessing, dict[str, NDArray[np.float32]]]:
-    preprocessing = Preprocessing.of(data, config.normalise)
-    views: dict[Any, Any] = dict(make_views(data, preprocessing, config))
+    preprocessing = Preprocessing.of(data)
+    views: dict[Any, Any] = dict(config.make_views(data, preprocessing))
     return preprocessing, {name: view(data.train.samples, EVERYONE, 3, 1).numpy() for name, view in views.items()}
 
 
@@ -163,16 +162,16 @@ def test_weak_and_strong_views_do_not_drop_the_same_words() -> None:
 def test_dropping_words_alone_makes_a_strong_view() -> None:
     data = numbers_and_texts()
     config = tiny(strong_noise=0.0, strong_swap=0.0, strong_drop=0.5)
-    assert set(make_views(data, Preprocessing.of(data, "half"), config)) == {"weak", "strong"}
+    assert set(config.make_views(data, Preprocessing.of(data))) == {"weak", "strong"}
     still = tiny(strong_noise=0.0, strong_swap=0.0, strong_drop=0.0)
-    assert set(make_views(data, Preprocessing.of(data, "half"), still)) == {"weak"}
+    assert set(still.make_views(data, Preprocessing.of(data))) == {"weak"}
     run = start(data, config)
     assert run.logits(data.train.samples).isfinite().all()
 
 
 def test_text_features_share_one_scale() -> None:
     data = numbers_and_texts()
-    found = Preprocessing.of(data, "half")
+    found = Preprocessing.of(data)
     exact = data.train.samples.astype(np.float64)
     np.testing.assert_allclose(found.mean, exact.mean(0), atol=1e-7)
     assert len(set(found.std[1:7])) == 1
@@ -183,7 +182,7 @@ def test_text_features_share_one_scale() -> None:
 def test_a_direction_that_no_text_has_is_on_the_common_scale_too() -> None:
     data = numbers_and_texts()
     data.train.samples[:, 3] = 0.25
-    found = Preprocessing.of(data, "half")
+    found = Preprocessing.of(data)
     assert len(set(found.std[1:7])) == 1
     data.train.samples[:, 1:7] = 0.25  # and where none of them tells texts apart, nothing is blown up
-    assert Preprocessing.of(data, "half").std[1:7] == (1.0,) * 6
+    assert Preprocessing.of(data).std[1:7] == (1.0,) * 6

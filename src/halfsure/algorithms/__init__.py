@@ -1,23 +1,38 @@
-"""A batch → losses: `step(model, batch)`, one file an algorithm."""
+"""A batch → losses: `step(context)`, one file per algorithm."""
 
-from halfsure.algorithms.algorithm import Algorithm, Losses
+from halfsure.algorithms.algorithm import (
+    Algorithm,
+    AlgorithmSettings,
+    TargetedAlgorithm,
+    TargetedSettings,
+    WeightedSettings,
+)
+from halfsure.algorithms.context import Context, Facts, features, forward
 from halfsure.algorithms.fixmatch import FixMatch
+from halfsure.algorithms.losses import Losses, Objective, objective, ramp
 from halfsure.algorithms.mixmatch import MixMatch
-from halfsure.algorithms.objective import Objective, objective, ramp
 from halfsure.algorithms.supervised import Supervised
 from halfsure.algorithms.vat import VAT
-from halfsure.views.batch import Batch, Draws
+from halfsure.settings.registry import discover
 
 __all__ = [
     "VAT",
     "Algorithm",
-    "Batch",
-    "Draws",
+    "AlgorithmSettings",
+    "Context",
+    "Facts",
     "FixMatch",
     "Losses",
     "MixMatch",
     "Objective",
     "Supervised",
+    "TargetedAlgorithm",
+    "TargetedSettings",
+    "WeightedSettings",
+    "features",
+    "forward",
     "objective",
     "ramp",
 ]
+
+discover(__name__)

@@ -1,20 +1,35 @@
 """FixMatch (Sohn et al., 2020): a weak view names the target, a strong view of the same sample has to meet it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from halfsure.algorithms.algorithm import Losses, TargetedAlgorithm, acts, forward
-from halfsure.algorithms.distances import distance as find_distance
+from halfsure.algorithms.algorithm import TargetedAlgorithm, TargetedSettings, acts
+from halfsure.algorithms.context import Context, forward
+from halfsure.algorithms.distances import Distance, distance_of
+from halfsure.algorithms.losses import Losses
 from halfsure.nets.layers import frozen_statistics
+from halfsure.settings import register
 from halfsure.targets import PseudoLabel, Strategy
 from halfsure.views.batch import Batch
 
 __all__ = ["FixMatch"]
 
 
+@dataclass(frozen=True)
+class _Settings(TargetedSettings):
+    distance: Distance = "fy"
+    """Between prediction and target: fy the map's own loss, l2 squared differences, kl clamped."""
+    weak_grad: bool | None = None
+    """Weak views take part in the joint pass. Without, they take one of their own that keeps no gradient: faster, and
+    the same but for batch norm, which then sees them by themselves, and dropout. If not given: off for halfsure's own
+    networks that have neither, on for all others."""
+
+
+@register
 class FixMatch(TargetedAlgorithm):
     """J_S + α J_C: the strategy's target of the weak view against the prediction of the strong view.
 
@@ -28,33 +43,42 @@ class FixMatch(TargetedAlgorithm):
     """
 
     name = "fixmatch"
+    about = "targets from weak views, met by strong views"
+    built_in = PseudoLabel.name
     views = ("weak", "strong")
-    settings = ("distance", "weak_grad")
+    Settings = _Settings
 
     def __init__(
         self,
         strategy: Strategy | None = None,
         added: Sequence[Strategy] = (),
         *,
-        distance: str = "fy",
-        weak_grad: bool = True,
+        distance: Distance = _Settings.distance,
+        weak_grad: bool | None = None,
         **rest: Any,
     ) -> None:
         super().__init__(strategy or PseudoLabel(), added, **rest)
-        self.distance = find_distance(distance)
-        if added and not weak_grad:
+        self.distance = distance_of(distance)
+        if added and weak_grad is False:
             raise ValueError(
                 f"{added[0]} is added as a loss on the weak views and needs their gradient: leave weak_grad on, or "
                 "leave the added strategy away"
             )
         self.weak_grad = weak_grad
-        """Whether weak views take part in the joint pass; if not, they take one of their own without a gradient."""
+        """Whether weak views take part in the joint pass; None is yes, until `settle` knows the network."""
 
-    def step(self, model: nn.Module, batch: Batch) -> Losses:
+    def settle(self, separable: bool) -> None:
+        """Without being told, spare the gradient of weak views where that changes nothing else."""
+        if self.weak_grad is None:
+            self.weak_grad = len(self.added) > 0 or not separable
+
+    def step(self, context: Context) -> Losses:
         """One pass over everything, or one over the weak views and one over the rest."""
-        logits, weak, strong = self._logits(model, batch)
+        batch = context.batch
+        logits, weak, strong = self._logits(context.model, batch)
         probs = self.map(weak.detach())
-        target = self.strategy.target(weak) if self.prior is None else self.guess(self.prior(probs))
+        self.see_probs(context, probs, logits)
+        target = self.strategy.target(weak) if self.prior is None else self.strategy.aim(self.aligned(context, probs))
         distillation, acted = self.distil(weak)
         return Losses(
             supervised=self.supervised(logits, batch.labels),
@@ -65,7 +89,7 @@ class FixMatch(TargetedAlgorithm):
 
     def _logits(self, model: nn.Module, batch: Batch) -> tuple[Tensor, ...]:
         """Of the labeled samples, the weak views and the strong views. → (n, classes), (m, classes), (m, classes)."""
-        if self.weak_grad:
+        if self.weak_grad is not False:
             return forward(model, batch.labeled, *batch.unlabeled)
         weak_view, strong_view = batch.unlabeled
         with frozen_statistics(model), torch.no_grad():

@@ -1,23 +1,37 @@
 """MixMatch (Berthelot et al., 2019): guess a label from several views, then train on mixtures of everything."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
-from halfsure._checks import check_count, check_number
-from halfsure.algorithms.algorithm import Losses, TargetedAlgorithm, acts
-from halfsure.algorithms.distances import distance as find_distance
+from halfsure.algorithms.algorithm import TargetedAlgorithm, TargetedSettings, acts
+from halfsure.algorithms.context import Context
+from halfsure.algorithms.distances import Distance, distance_of
+from halfsure.algorithms.losses import Losses
+from halfsure.data import Data
 from halfsure.nets.layers import frozen_statistics
-from halfsure.simplex import SOFTMAX, widen
-from halfsure.targets import PseudoLabel, Sharpening, Strategy
+from halfsure.settings import Between, register
+from halfsure.simplex import SOFTMAX, Map, widen
+from halfsure.targets import Sharpening, Strategy
 from halfsure.views.batch import Batch, ViewName
 
 __all__ = ["MixMatch"]
 
 
+@dataclass(frozen=True)
+class _Settings(TargetedSettings):
+    mixup: Annotated[float, Between(1e-3)] = 0.75
+    """mixmatch: both parameters of the Beta distribution that mixing weights are drawn from."""
+    copies: Annotated[int, Between(1, 1000)] = 2
+    """mixmatch: weak views a guess is made from."""
+    distance: Distance | None = None
+    """In mixmatch, if not given: l2 in softmax, fy elsewhere."""
+
+
+@register
 class MixMatch(TargetedAlgorithm):
     """J_S + α J_C on mixtures: labeled samples and all views of unlabeled ones, mixed with a partner from among all.
 
@@ -27,38 +41,54 @@ class MixMatch(TargetedAlgorithm):
     """
 
     name = "mixmatch"
-    settings = ("mixup", "copies", "distance")
+    about = "guessed labels, trained on mixtures of all samples"
+    built_in = Sharpening.name
+    Settings = _Settings
 
     def __init__(
         self,
         strategy: Strategy | None = None,
         added: Sequence[Strategy] = (),
         *,
-        mixup: float = 0.75,
-        copies: int = 2,
-        distance: str | None = None,
+        mixup: float = _Settings.mixup,
+        copies: int = _Settings.copies,
+        distance: Distance | None = None,
         **rest: Any,
     ) -> None:
         super().__init__(strategy or Sharpening(), added, **rest)
-        if isinstance(self.strategy, PseudoLabel) and self.strategy.threshold > 0:
+        if not self.strategy.gate.open:
             raise ValueError(
-                "PseudoLabel leaves samples below its threshold without a target, and a mixture needs one of every "
-                "sample: set its threshold to 0, or take Sharpening, ADS or TopM"
+                f"the gate {self.strategy.gate.name} leaves samples without a target, and a mixture needs one of every "
+                f"sample: take no gate ({self.strategy.name}~none), or sh, ads or top3"
             )
-        self.mixup = check_number("mixup", mixup, 1e-3)
-        """Both parameters of the Beta distribution that mixing weights are drawn from."""
-        self.copies = check_count("copies", copies, 1)
-        """How many weak views a guess is made from."""
+        checked = _Settings(mixup=mixup, copies=copies)
+        self.mixup, self.copies = checked.mixup, checked.copies
         self.views = tuple[ViewName, ...](["weak"] * self.copies)
         # Its own squared distance has next to no gradient where a sparse prediction is wrong and sure.
-        self.distance = find_distance(distance or ("l2" if self.map == SOFTMAX else "fy"))
+        self.distance = distance_of(distance or ("l2" if self.map == SOFTMAX else "fy"))
 
-    def step(self, model: nn.Module, batch: Batch) -> Losses:
+    @classmethod
+    def preset(cls, name: str, data: Data, map: Map, added: bool) -> dict[str, Any]:
+        """Published for the mean square over classes; near agreement sparsemax's loss is half the *sum* of squares."""
+        if name != "paper":
+            own = {"distance": "l2", "weight": 75.0} if map == SOFTMAX else {"distance": "fy", "weight": 1.0}
+            return {"lr": 2e-3, "ramp": 0.4, **own}
+        weight = {"cifar100": 150.0, "svhn": 250.0, "svhn-extra": 250.0, "stl10": 50.0}.get(data.name, 75.0)
+        own = {"distance": "l2", "weight": weight}
+        if map != SOFTMAX:
+            own = {"distance": "fy", "weight": 2 * weight / len(data.classes)}
+        mix = {"mixup": 0.25 if data.name == "svhn-extra" else 0.75, "copies": 2, "ramp": 2**14 / 2**20, **own}
+        return cls.long(data) | mix | {"optimizer": "adamw", "lr": 2e-3, "weight_decay": 0.02, "schedule": "constant"}
+
+    def step(self, context: Context) -> Losses:
         """A pass for the guesses and a pass over the mixtures."""
-        with frozen_statistics(model), torch.set_grad_enabled(len(self.added) > 0 and torch.is_grad_enabled()):
+        model, batch = context.model, context.batch
+        gradient = len(self.added) > 0 and torch.is_grad_enabled()
+        with frozen_statistics(model), torch.set_grad_enabled(gradient):
             views = widen(model(torch.cat(batch.unlabeled))).unflatten(0, (self.copies, -1))
         mean = self.map(views.detach()).mean(0)
-        target = self.guess(mean if self.prior is None else self.prior(mean))
+        self.see_probs(context, mean, mean[:0])
+        target = self.strategy.aim(self.aligned(context, mean))
         distilled = [self.distil(logits) for logits in views]
 
         targets = torch.cat([F.one_hot(batch.labels, mean.shape[-1]).to(mean), *[target.probs] * self.copies])

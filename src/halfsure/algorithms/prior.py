@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 
 from halfsure._checks import check_number
 
@@ -27,18 +27,12 @@ class Prior(nn.Module):
         self.register_buffer("prior", shares / shares.sum(), persistent=False)
         self.register_buffer("running", self.prior.clone())
 
-    def forward(self, probs: Tensor) -> Tensor:
-        """Take the batch into the running shares, then scale it."""
-        probs = probs.detach()
+    def observe(self, probs: Tensor) -> None:
+        """Take the predictions of a step, of all ranks, into the running shares. (batch, classes) → nothing."""
         if probs.shape[-1] != len(self.prior):
             raise ValueError(f"the prior has {len(self.prior)} classes, the predictions {probs.shape[-1]}")
-        sums = torch.cat([probs.sum(0), probs.new_tensor([len(probs)])])
-        if distributed.is_available() and distributed.is_initialized():
-            distributed.all_reduce(sums)
-        # Without any sample nothing is learnt; an `if` would make the host wait for the device.
-        shares, some = sums[:-1] / sums[-1].clamp(min=1), sums[-1] > 0
-        self.running.lerp_(shares.to(self.running), (1 - self.momentum) * some.to(self.running))
-        return self.scale(probs)
+        if len(probs):
+            self.running.lerp_((probs.sum(0) / len(probs)).to(self.running), 1 - self.momentum)
 
     def scale(self, probs: Tensor) -> Tensor:
         """Scale by the shares as they are. (batch, classes) → (batch, classes)."""

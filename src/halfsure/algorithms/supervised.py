@@ -3,27 +3,32 @@
 from collections.abc import Sequence
 from typing import Any
 
-from torch import nn
-
-from halfsure.algorithms.algorithm import Algorithm, Losses, forward
+from halfsure.algorithms.algorithm import Algorithm
+from halfsure.algorithms.context import Context, forward
+from halfsure.algorithms.losses import Losses
+from halfsure.settings import register
 from halfsure.simplex import SOFTMAX, Map
 from halfsure.targets import Strategy
-from halfsure.views.batch import Batch
 
 __all__ = ["Supervised"]
 
 
+@register
 class Supervised(Algorithm):
     """J_S, and with added strategies β J_D: `supervised+me` is entropy minimisation as it was first proposed."""
 
     name = "supervised"
+    about = "the labels alone"
 
     def __init__(self, map: Map | str = SOFTMAX, added: Sequence[Strategy] = (), **rest: Any) -> None:
         super().__init__(map, added, **rest)
         self.views = ("weak",) if added else ()
 
-    def step(self, model: nn.Module, batch: Batch) -> Losses:
+    def step(self, context: Context) -> Losses:
         """Labeled and unlabeled samples in one pass."""
-        logits, *unlabeled = forward(model, batch.labeled, *batch.unlabeled)
-        distillation, acted = self.distil(unlabeled[0] if unlabeled else logits[:0])
-        return Losses(self.supervised(logits, batch.labels), logits.new_zeros(0), distillation, acted)
+        logits, *unlabeled = forward(context.model, context.batch.labeled, *context.batch.unlabeled)
+        weak = unlabeled[0] if unlabeled else logits[:0]
+        self.see(context, weak, logits)
+        distillation, acted = self.distil(weak)
+        supervised = self.supervised(logits, context.batch.labels)
+        return Losses(supervised=supervised, distillation=distillation, diagnostics=acted)

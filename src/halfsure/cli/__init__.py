@@ -61,7 +61,8 @@ examples:
   halfsure train my_pictures --method fixmatch-ads --labels 100 --out runs/mine
   halfsure predict runs/mine new_pictures -o predictions.csv
 
-`halfsure COMMAND --help` tells the options of a command, `halfsure --version` the version."""
+`halfsure COMMAND --help` tells the options of a command, `halfsure --version` the version.
+With any command, --parts FILE loads a Python file that registers parts of your own."""
 
 
 class Command(Protocol):
@@ -192,23 +193,35 @@ def _known(arguments: list[str], console: Console, errors: Console) -> list[str]
 
 
 def _parse(arguments: Sequence[str]) -> Command:
-    """Read the command and its options; where a preset gives the defaults, a second time over what it says."""
-    from halfsure.cli.options import read_options  # noqa: PLC0415
+    """Read the command and its options, once the files that `--parts` names are loaded."""
     from halfsure.data import DataError  # noqa: PLC0415
+    from halfsure.settings import load_parts  # noqa: PLC0415
 
-    name, *rest = arguments
-    module, _, kind = COMMANDS[name].place.partition(".")
-    options: Any = getattr(import_module(f"halfsure.cli.{module}"), kind)
-
-    def again(default: Any) -> Any:
-        return read_options(options, rest, name, default)
-
+    words, files = _without_parts(arguments)
     try:
-        command: Any = read_options(options, rest, name)
-        if name == "train":
-            return again(command.by_preset()).with_data(command.opened).checked()  # type: ignore[no-any-return]
-        if name == "compare":
-            return command.settled(again, shlex.join(["halfsure", *arguments]))  # type: ignore[no-any-return]
+        load_parts(files)
+        from halfsure.cli.options import read_options  # noqa: PLC0415
+
+        name, *rest = words
+        module, _, kind = COMMANDS[name].place.partition(".")
+        options: Any = getattr(import_module(f"halfsure.cli.{module}"), kind)
+        if hasattr(options, "read"):
+            return options.read(rest, shlex.join(["halfsure", *arguments]))  # type: ignore[no-any-return]
+        return read_options(options, rest, name)  # type: ignore[no-any-return]
     except ValueError as error:  # a setting out of its range, or a method that has no meaning
         raise DataError(str(error)) from None
-    return command  # type: ignore[no-any-return]
+
+
+def _without_parts(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words without `--parts FILE`, and the files."""
+    words, files = [], []
+    left = iter(arguments)
+    for word in left:
+        name, equals, file = word.partition("=")
+        if name != "--parts":
+            words.append(word)
+        elif (given := file if equals else next(left, "")) and not given.startswith("--"):
+            files.append(given)
+        else:
+            raise ValueError("--parts takes the Python file that registers parts")
+    return words, files

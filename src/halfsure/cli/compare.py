@@ -1,16 +1,16 @@
 """`halfsure compare`."""
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import joblib
 import torch
 from rich.console import Console
-from tyro.conf import Fixed, Positional, Suppress, arg
+from tyro.conf import Positional, arg
 
+from halfsure.cli.options import read_settings
 from halfsure.cli.terminal import print_json, screen
 from halfsure.cli.using import grid
 from halfsure.data import Data, DataError
@@ -18,32 +18,14 @@ from halfsure.data.opening import DataConfig, lasting, open_seeds
 from halfsure.learners.classic import SETTINGS
 from halfsure.methods import parse
 from halfsure.runs.parallel import run_many
-from halfsure.runs.start import make_network, refuse_foreign
+from halfsure.settings.compose import places
 from halfsure.studies.comparison import FILE, PARTS, Plan, scored_part, summary
-from halfsure.training.class_shares import class_settings, listed
-from halfsure.training.config import Config
-from halfsure.training.presets import preset
+from halfsure.training import Config, preset
+from halfsure.training.class_shares import listed
 
 __all__ = ["Compare", "carry_out", "show"]
 
 MOST_SEEDS = 10_000
-
-
-@dataclass(frozen=True)
-class Shared(Config):
-    """How to train, the same for every method."""
-
-    method: Suppress[Fixed[str]] = "fixmatch-ads"
-    seed: Suppress[Fixed[int]] = 0
-
-    @classmethod
-    def of(cls, config: Config) -> "Shared":
-        """The same settings as this class."""
-        return cls(**asdict(config))
-
-    def plain(self) -> Config:
-        """The same settings as a `Config`."""
-        return Config(**{item.name: getattr(self, item.name) for item in fields(Config)})
 
 
 @dataclass(frozen=True)
@@ -71,46 +53,73 @@ class Compare:
     """Add logistic regression and 1-nearest-neighbour on the same labels."""
     json: bool = False
     """Print JSON."""
-    data: DataConfig = field(default_factory=DataConfig)
-    config: Annotated[Shared, arg(name="")] = field(default_factory=Shared)
 
-    def settled(self, again: Callable[["Compare"], "Compare"], command: str) -> "Compare":
-        """The same command with the plan that it means; `again` reads the options over another default."""
-        names = [parse(name.strip()).name for name in self.methods.split(",")]
+    @classmethod
+    def read(cls, arguments: Sequence[str], command: str) -> "_Ready":
+        """Read the options, open the data and settle every setting of each method."""
+        if any(word.partition("=")[0] == "--time" for word in arguments):
+            raise DataError("a comparison gives every method the same steps: choose them with --steps, not --time")
+        options, given = read_settings(cls, arguments, "compare", without=("method", "seed", "time"))
+        names = [parse(name.strip()).name for name in options.methods.split(",")]
         if len(set(names)) < len(names):
             raise DataError(f"--methods names a method twice: {', '.join(names)}")
-        if self.config.time is not None:
-            raise DataError("a comparison gives every method the same steps: choose them with --steps, not --time")
-        if self.jobs is not None and self.jobs < 1:
-            raise DataError(f"--jobs must be at least 1, got {self.jobs}")
-        first = next(iter(self.opened.values()))
-        whole: dict[str, Any] = {"unlabeled_sample": 0} if scored_part(first) == "unlabeled" else {}
-        configs: dict[str, Config] = {}
-        for name in names:
-            default = preset(first, name, self.config.preset)
-            config = again(replace(self, config=Shared.of(default))).config.plain()
-            steps = next(iter(configs.values()), config).steps
-            configs[name] = replace(config, method=name, steps=steps, **whole)
-            _check(configs[name], default, first)
-        source, data_config = lasting(self.source, self.data)
-        out = self.out or Path("compare") / f"{Path(self.source).stem or 'data'}-{len(first.labeled)}"
-        self.__dict__["plan"] = Plan(out, source, data_config, configs, self.opened, command)
-        return self
+        if options.jobs is not None and options.jobs < 1:
+            raise DataError(f"--jobs must be at least 1, got {options.jobs}")
+        seeds = _seeds(options.seeds)
+        data_config = DataConfig.of(options.source, **given.data)
+        opened = dict(zip(seeds, open_seeds(options.source, data_config, seeds), strict=True))
+        first = next(iter(opened.values()))
+        configs = _configs(names, first, dict(given.config))
+        source, lasting_config = lasting(options.source, data_config)
+        out = options.out or Path("compare") / f"{Path(options.source).stem or 'data'}-{len(first.labeled)}"
+        return _Ready(options, Plan(out, source, lasting_config, configs, opened, command))
 
-    @cached_property
-    def opened(self) -> dict[int, Data]:
-        """The data by seed, with their labels chosen."""
-        seeds = _seeds(self.seeds)
-        return dict(zip(seeds, open_seeds(self.source, self.data, seeds), strict=True))
 
-    @cached_property
-    def plan(self) -> Plan:
-        """What to compare; `settled` gives it."""
-        raise AttributeError("the plan of a comparison is known once its options are settled")
+@dataclass(frozen=True)
+class _Ready:
+    """A comparison with every setting settled."""
+
+    options: Compare
+    plan: Plan
 
     def run(self, console: Console) -> int:
         """Train what is not trained yet, then show the table and write the report."""
-        return carry_out(self.plan, console, workers=self.jobs, baselines=self.baselines, as_json=self.json)
+        options = self.options
+        return carry_out(self.plan, console, workers=options.jobs, baselines=options.baselines, as_json=options.json)
+
+
+def _configs(names: Sequence[str], data: Data, given: dict[str, Any]) -> dict[str, Config]:
+    """Every setting of each method: its preset's, and given ones for the methods that have them. Steps are the same."""
+    preset_name = given.pop("preset", "quick")
+    whole: dict[str, Any] = {"unlabeled_sample": 0} if scored_part(data) == "unlabeled" else {}
+    found: dict[str, Config] = {}
+    refusals: dict[str, ValueError] = {}
+    used: set[str] = set()
+    for name in names:
+        config = preset(data, name, preset_name).replace(
+            **{key: value for key, value in given.items() if key in ("net", "optimizer", "views")}
+        )
+        for key, value in given.items():
+            try:
+                config = config.replace(**{key: value})
+                used.add(key)
+            except ValueError as error:
+                if _has(config, key):  # it has the setting and refuses the value, or has it in two parts
+                    raise
+                refusals.setdefault(key, error)
+        steps = next(iter(found.values()), config).training.steps
+        found[name] = config.replace(method=name, steps=steps, **whole)
+        found[name].algorithm(data)
+        with torch.device("meta"):
+            found[name].network(data)
+    if unused := given.keys() - used:
+        raise refusals[sorted(unused)[0]]
+    return found
+
+
+def _has(config: Config, name: str) -> bool:
+    """Whether a configuration has a setting of this name, in one part or in several."""
+    return hasattr(config, name) or name in places({key: type(section) for key, section in config.sections.items()})
 
 
 def carry_out(
@@ -121,7 +130,7 @@ def carry_out(
     errors = plan.claim(baselines)
     data, config = next(iter(plan.data.values())), next(iter(plan.configs.values()))
     counts = f"{len(data.train):,} samples, {len(data.labeled):,} of them labeled, {len(data.classes)} classes"
-    runs = f"{len(plan.configs)} methods × {len(plan.data)} seeds, {config.steps:,} steps each"
+    runs = f"{len(plan.configs)} methods × {len(plan.data)} seeds, {config.training.steps:,} steps each"
     _say(progress, f"{plan.source}: {counts}; {runs}")
     outcomes = run_many(plan.jobs(), workers=workers or joblib.cpu_count(), console=progress)
     result = summary(plan, outcomes, errors)
@@ -188,16 +197,6 @@ def _cells(row: dict[str, Any], seeds: list[int]) -> list[str]:
     if row.get("ece") is not None:
         more = [percent(row["ece"]), f"{row['candidates']:.2f}"]
     return [spread, each, against, *more]
-
-
-def _check(config: Config, default: Config, data: Data) -> None:
-    """Refuse what cannot be trained before a folder is begun."""
-    config.check()
-    given = [item.name for item in fields(Config) if getattr(config, item.name) != getattr(default, item.name)]
-    refuse_foreign(given, data)
-    config.algorithm(**class_settings(data, config))
-    with torch.device("meta"):
-        make_network(data, config)
 
 
 def _seeds(text: str) -> list[int]:

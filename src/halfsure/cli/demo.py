@@ -1,6 +1,6 @@
 """`halfsure demo`."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -49,7 +49,7 @@ class Demo:
         data_config = DataConfig(labels=LABELS)
         data = dict(zip(SEEDS, open_seeds("digits", data_config, SEEDS), strict=True))
         configs = {
-            name: replace(preset(data[0], name), steps=STEPS, evaluations=EVALUATIONS, tensorboard=False)
+            name: preset(data[0], name).replace(steps=STEPS, evaluations=EVALUATIONS, tensorboard=False)
             for name in METHODS
         }
         plan = Plan(self.out, "digits", data_config, configs, data, "halfsure demo")

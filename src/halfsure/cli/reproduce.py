@@ -18,6 +18,7 @@ from tyro.conf import Positional, arg
 from halfsure._disk import write
 from halfsure.cli.using import grid
 from halfsure.data import DataError
+from halfsure.data.official import cache_folder
 from halfsure.paper.cells import Cell, Column
 from halfsure.paper.controls import run_controls
 from halfsure.paper.experiments import TABLES
@@ -41,8 +42,8 @@ WIDE = 130
 class Reproduce:
     """Run the experiments of the paper, or show what has been run.
 
-    Every finished run becomes a line of results/EXPERIMENT.jsonl with all that is needed to repeat it. The same command
-    again goes on where it stopped.
+    Every finished run becomes a line of EXPERIMENT.jsonl in --results with all that is needed to repeat it. The same
+    command again goes on where it stopped.
 
         halfsure reproduce table1 --seeds 5 --budget 90m
         halfsure reproduce all --show
@@ -74,17 +75,18 @@ class Reproduce:
     """Where to compute: cpu, cuda, cuda:1, mps."""
     root: Annotated[str | None, arg(metavar="FOLDER")] = None
     """Folder of the official sets; $HALFSURE_DATA or the user's cache folder if not given."""
-    out: Annotated[Path, arg(metavar="FOLDER")] = Path("runs/reproduce")
-    """Where the run folders are."""
-    results: Annotated[Path, arg(metavar="FOLDER")] = Path("results")
-    """Where the lines of finished runs are."""
-    figures: Annotated[Path, arg(metavar="FOLDER")] = Path("docs/images/paper")
-    """Where figures are drawn."""
+    out: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Where the run folders are; a folder in the user's cache if not given."""
+    results: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Where the lines of finished runs are; results in OUT if not given, and then those in ./results are shown too."""
+    figures: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Where figures are drawn; the folder figures in OUT if not given."""
 
     def run(self, console: Console) -> int:
         """Run, or show."""
         self._check()
-        results = Results(self.results)
+        shown_too = [Path("results")] if self.results is None else []
+        results = Results(self._results, shown_too)
         if self.show:
             self._show(results, console)
             return 0
@@ -110,6 +112,14 @@ class Reproduce:
             self._show(results, console)
         return int(bool(failed))
 
+    @property
+    def _out(self) -> Path:
+        return self.out or cache_folder() / "reproduce"
+
+    @property
+    def _results(self) -> Path:
+        return self.results or self._out / "results"
+
     def _check(self) -> None:
         known = dict.fromkeys(["tuning", *TABLES, *FIGURES, "all"])
         if self.what not in known:
@@ -134,7 +144,7 @@ class Reproduce:
 
     @property
     def _how(self) -> dict[str, Any]:
-        return {"runs": self.out, "root": self.root, "device": self.device}
+        return {"runs": self._out, "root": self.root, "device": self.device}
 
     @property
     def _range(self) -> range | None:
@@ -190,7 +200,7 @@ class Reproduce:
     def _tell_winners(self, results: Results, console: Console) -> None:
         chosen = choose(results)
         if chosen != winners():
-            file = self.results / WINNERS.name
+            file = self._results / WINNERS.name
             file.parent.mkdir(parents=True, exist_ok=True)
             write(file, json.dumps(chosen, indent=1).encode() + b"\n")
             _say(console, f"{file} has other winners than the tables are run with: those are in {WINNERS}")
@@ -209,7 +219,7 @@ class Reproduce:
             write(self.markdown, markdown(found, command).encode())
         for name in FIGURES:
             if self.what in (name, "all"):
-                file = draw(name, results, self.figures)
+                file = draw(name, results, self.figures or self._out / "figures")
                 _say(console, f"{name} is {file}" if file else f"{name} needs runs that are not there yet")
 
 

@@ -1,8 +1,8 @@
 """`halfsure train` and `halfsure resume`."""
 
 import os
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,16 +13,17 @@ from rich.console import Console
 from tyro.conf import Positional, arg
 
 from halfsure._checks import check_count
+from halfsure.cli.options import RARE, read_settings
 from halfsure.cli.terminal import print_json, screen
 from halfsure.data import Data, DataError
-from halfsure.data.official import SOURCES
 from halfsure.data.opening import DataConfig, lasting, open_data
+from halfsure.data.reader import reader_of
 from halfsure.learners.automatic import AUTO, Choice, choose
-from halfsure.runs.run import Run
-from halfsure.runs.start import default_folder, make_network, recorded, refuse_foreign, start
-from halfsure.training.class_shares import class_settings
-from halfsure.training.config import Config
-from halfsure.training.presets import EXPECTED, PRESETS, preset
+from halfsure.runs import Run, start
+from halfsure.runs.folder import flat_settings
+from halfsure.runs.start import default_folder, recorded
+from halfsure.training import EXPECTED, PRESETS, Config, preset
+from halfsure.training.config import RunSettings
 from halfsure.training.ranks import launched
 from halfsure.verdict.check import assess, outcome
 from halfsure.verdict.folds import deal, how_many
@@ -46,100 +47,88 @@ class Train:
     folds: int | None = None
     """Models that check this one, each trained without a part of the labels. If there is nothing to test on 5 (one from
     500 labels on), else none."""
-    jobs: int | None = None
+    jobs: Annotated[int | None, RARE] = None
     """How many of them are trained at once, each on one core; as many as there are cores if not given."""
-    report: bool = True
+    report: Annotated[bool, RARE] = True
     """Whether to write report.html into the run folder."""
     json: bool = False
-    """Print the result as JSON; what else is told goes to the error output."""
-    data: DataConfig = field(default_factory=DataConfig)
-    config: Annotated[Config, arg(name="")] = field(default_factory=lambda: Config(method=AUTO))
+    """Print the result as JSON; other messages go to stderr."""
 
-    def by_preset(self) -> "Train":
-        """The same with every setting as the preset has it, for what was given to be laid over it."""
-        return replace(self, config=self._preset())
-
-    def _preset(self) -> Config:
-        """The settings of the preset; `auto` becomes a method, with the settings that go with it."""
-        choice = choose(self.opened) if self.config.method == AUTO else Choice(self.config.method, "", {})
-        config = preset(self.opened, choice.method, self.config.preset, self.config.seed)
-        # Labels that were drawn, the same number of each class, say nothing of the shares of the data.
-        drawn = self.data.labels is not None or self.source in SOURCES
-        return config if drawn else replace(config, **choice.settings)
-
-    @cached_property
-    def opened(self) -> Data:
-        """The data, with their labels chosen."""
-        return open_data(self.source, self.data, self.config.seed)
-
-    def with_data(self, opened: Data) -> "Train":
-        """The same command with its data opened already."""
-        self.__dict__["opened"] = opened
-        return self
-
-    def checked(self) -> "Train":
-        """The same command, if every setting is in its range and the method and network have a meaning for the data."""
-        if self.jobs is not None:
-            check_count("jobs", self.jobs, 1)
-        if self.folds is not None:
-            check_count("folds", self.folds, 0)
-        if self.config.method == AUTO:  # asked for by name
-            return (
-                replace(self, config=replace(self.config, method=self._preset().method))
-                .with_data(self.opened)
-                .checked()
-            )
-        self.config.check()
-        preset = self._preset()
-        given = [item.name for item in fields(preset) if getattr(preset, item.name) != getattr(self.config, item.name)]
-        refuse_foreign(given, self.opened)
-        if {"time", "steps"} <= set(given):
+    @classmethod
+    def read(cls, arguments: Sequence[str], command: str) -> "_Ready":
+        """Read the options, open the data and settle every setting."""
+        options, given = read_settings(cls, arguments, "train")
+        if options.jobs is not None:
+            check_count("jobs", options.jobs, 1)
+        if options.folds is not None:
+            check_count("folds", options.folds, 0)
+        if {"time", "steps"} <= given.config.keys():
             raise DataError("give either steps or a time, not both")
-        self.config.algorithm(**class_settings(self.opened, self.config))
+        settings = dict(given.config)
+        asked, name, seed = (settings.pop(key, None) for key in ("method", "preset", "seed"))
+        data_config = DataConfig.of(options.source, **given.data)
+        seed = RunSettings(seed=seed or 0).seed
+        data = open_data(options.source, data_config, seed)
+        choice = choose(data) if asked in (None, AUTO) else Choice(str(asked), "", {})
+        config = preset(data, choice.method, name or "quick", seed)
+        # Labels that were drawn, the same number of each class, say nothing of the shares of the data.
+        drawn = data_config.labels is not None or reader_of(options.source).usual_labels is not None
+        config = config.replace(**({} if drawn else choice.settings) | settings)
+        config.algorithm(data)
         with torch.device("meta"):
-            make_network(self.opened, self.config)
-        return self
+            config.network(data)
+        return _Ready(options, data_config, data, config)
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A training with every setting settled."""
+
+    options: Train
+    data_config: DataConfig
+    opened: Data
+    config: Config
 
     def run(self, console: Console) -> int:
         """Train, showing how it goes, check it, write its report, and say where the result is."""
-        data, config = self.opened, self.config
-        out = self.out or default_folder(self.source, data, config)
-        shown = _shown(console, self.json)
+        options, data, config = self.options, self.opened, self.config
+        out = options.out or default_folder(options.source, data, config)
+        shown = _shown(console, options.json)
         folds = self._folds()
         self._announce(shown, folds)
-        source, data_config = lasting(self.source, self.data)
+        source, data_config = lasting(options.source, self.data_config)
         about: dict[str, Any] = {"source": source, "data_config": data_config, "folds": folds}
         run = start(data, config, out=out, console=shown, **about)
-        _finish(run, data, folds, shown, self)
-        _print_json(run, console, self.json)
+        _finish(run, data, folds, shown, options)
+        _print_json(run, console, options.json)
         return 0
 
     def _folds(self) -> int:
         """How many models check the run: as asked for; else none if there are samples to test on, or it cannot be."""
-        if self.folds:
+        if self.options.folds:
             if launched():
                 raise DataError("the folds are trained by one process; leave --folds away under torchrun")
-            deal(self.opened, self.folds, self.config.seed)  # refuses what cannot be held out
-        if self.folds is not None or launched() or self.opened.test is not None or self.opened.val is not None:
-            return self.folds or 0
+            deal(self.opened, self.options.folds, self.config.run.seed)  # refuses what cannot be held out
+        if self.options.folds is not None or launched() or self.opened.test is not None or self.opened.val is not None:
+            return self.options.folds or 0
         return 0 if self._uncheckable else how_many(self.opened)
 
     @property
     def _uncheckable(self) -> bool:
         """Whether nothing was asked for, a check would be made, and a class has too few labels for it."""
-        wanted = self.folds is None and self.opened.test is None and self.opened.val is None and not launched()
+        wanted = self.options.folds is None and self.opened.test is None and self.opened.val is None and not launched()
         return wanted and int(np.bincount(self.opened.train.labels[self.opened.labeled]).min()) < 2
 
     def _announce(self, console: Console, folds: int) -> None:
-        data, config = self.opened, self.config
+        data, config, chosen = self.opened, self.config, self.config.run
         counts = f"{len(data.train):,} samples, {len(data.labeled):,} of them labeled, {len(data.classes)} classes"
-        length = config.time or f"{config.steps:,} steps"
-        seen = EXPECTED.get((config.preset, self.source)) if config.method == "fixmatch-ads" else None
+        length = config.training.time or f"{config.training.steps:,} steps"
+        seen = EXPECTED.get((config.run.preset, self.options.source)) if config.run.method == "fixmatch-ads" else None
         choice = choose(data)
         for line in (
-            f"{self.source}: {counts}, {len(data.test or ()):,} to test on",
-            f"{config.method} with {config.net} for {length}; preset {config.preset}: {PRESETS[config.preset]}",
-            f"{choice.method}: {choice.why}" if choice.method == config.method else "",
+            f"{self.options.source}: {counts}, {len(data.test or ()):,} to test on",
+            f"{chosen.method} with {chosen.net} for {length}; preset {chosen.preset}: {PRESETS[chosen.preset]}",
+            f"{choice.method}: {choice.why}" if choice.method == config.run.method else "",
             f"seen with fixmatch-ads, without --prior: {seen}" if seen else "",
             "not checked: a class has a single label" if self._uncheckable else "",
             f"then {folds} more, each without a part of the labels and as long, to check it (--folds 0: no check)"
@@ -161,7 +150,7 @@ class Resume:
     report: bool = True
     """Whether to write report.html into the run folder."""
     json: bool = False
-    """Print the result as JSON; what else is told goes to the error output."""
+    """Print the result as JSON; other messages go to stderr."""
 
     def run(self, console: Console) -> int:
         """Train on, and say where the result is."""
@@ -215,8 +204,8 @@ def _print_json(run: Run, console: Console, wanted: bool) -> None:
     report, checked = run.path / "report.html", outcome(run.path)
     found = {
         "run": str(run.path),
-        "method": run.config["config"]["method"],
-        "steps": run.config["config"]["steps"],
+        "method": flat_settings(run.config)["method"],
+        "steps": flat_settings(run.config)["steps"],
         "test_error": run.readings(),
         "dead": run.metrics[-1].get("dead", []) if run.metrics else [],
         "constant": run.metrics[-1].get("constant") if run.metrics else None,
@@ -234,7 +223,7 @@ def _tell(run: Run, console: Console) -> None:
     readings = {name: value for name, value in run.readings().items() if value is not None}
     names = {
         "last": "at the end",
-        "median": f"median of the last {run.config['config']['last']}",
+        "median": f"median of the last {flat_settings(run.config)['last']}",
         "validated": "where validation was best",
     }
     if readings:

@@ -3,14 +3,17 @@
 from halfsure.data.arrays import from_arrays, from_torch_dataset
 from halfsure.data.dataset import Data, DataError, Part
 from halfsure.data.load import choose_labels, hold_out, load
+from halfsure.data.reader import Reader
 from halfsure.data.splits import Split, draw_labels
 from halfsure.data.streams import Indices, Stream, TwoStreams
+from halfsure.settings.registry import discover
 
 __all__ = [
     "Data",
     "DataError",
     "Indices",
     "Part",
+    "Reader",
     "Split",
     "Stream",
     "TwoStreams",
@@ -21,3 +24,5 @@ __all__ = [
     "hold_out",
     "load",
 ]
+
+discover(__name__)

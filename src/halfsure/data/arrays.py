@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Part
 from halfsure.data.files import shown
 from halfsure.data.npy import read_fields
+from halfsure.data.reader import Reader
+from halfsure.settings import register
 
 __all__ = ["as_samples", "encode_labels", "from_arrays", "from_torch_dataset", "label_names", "read_npz"]
 
@@ -39,7 +41,7 @@ def from_arrays(
         test_rows, _ = as_samples(test[0], f"{name}, test")
         part = Part(test_rows, encode_labels(test[1], found, indexed=indexed, name=f"{name}, test")[0])
     train = Part(rows, train_labels)
-    return Data(name, kind, found, train, _known(train_labels), test=part)  # type: ignore[arg-type]
+    return Data(name, kind, found, train, _known(train_labels), test=part)
 
 
 def read_npz(path: str | os.PathLike[str]) -> Data:
@@ -221,3 +223,21 @@ def _step(samples: NDArray[Any]) -> int:
 
 def _starts(samples: NDArray[Any]) -> Iterable[int]:
     return range(0, len(samples), _step(samples))
+
+
+@register
+class ArrayReader(Reader):
+    """Arrays in files."""
+
+    name = "arrays"
+    about = "arrays"
+
+    @classmethod
+    def takes(cls, source: str) -> bool:
+        """An .npz file, or a folder with X.npy."""
+        return Path(source).suffix.lower() == ".npz" or (Path(source) / "X.npy").is_file()
+
+    @classmethod
+    def read(cls, source: str, settings: Any) -> Data:
+        """Read X and y, and X_test and y_test where they are."""
+        return read_npz(source)

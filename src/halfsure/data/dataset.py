@@ -1,7 +1,7 @@
 """What training needs to know of a data set, wherever it came from."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,8 @@ from halfsure.data.text import TextEncoding, Words
 __all__ = ["UNLABELED", "Data", "DataError", "Labels", "Part", "Text"]
 
 Labels = NDArray[np.int64]
-Kind = Literal["image", "array"]
+Kind = str
+"""Which views and networks suit it: `image`, `array`, or that of a part of one's own."""
 UNLABELED = -1
 MOST_CLASSES = 100_000
 """More are no classes, but a column of numbers or names that was taken for one."""
@@ -69,6 +70,8 @@ class Data:
     """How columns or pixels became these arrays: what has to be kept with a model, as JSON."""
     texts: tuple[Text, ...] = ()
     """The texts among the features of a row, for views that leave words out."""
+    draws: tuple[Labels, ...] = ()
+    """Which samples the set's own protocol labels, draw after draw."""
 
     def __post_init__(self) -> None:
         self._check_classes()

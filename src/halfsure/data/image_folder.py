@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from halfsure.data.files import inside, is_text, opened, short_lines, shown
 from halfsure.data.frames import NOT_A_LABEL
 from halfsure.data.images import SUFFIXES, decode
 from halfsure.data.official import data_root
+from halfsure.data.reader import Reader
+from halfsure.settings import EVERYDAY, PATH, Positive, Settings, register
 
 __all__ = ["Listing", "decoded_file", "images_below", "listed", "read_folder"]
 
@@ -184,3 +187,32 @@ def _encode(names: Iterable[str | None], classes: tuple[str, ...], where: Path) 
             raise DataError(f"{where} has the class {name!r}, of which no training sample is labeled")
         labels.append(UNLABELED if name is None else index[name])
     return np.array(labels, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class _Settings(Settings):
+    table: Annotated[str | None, PATH, EVERYDAY] = None
+    """CSV with the labels of an image folder."""
+    size: Positive | None = None
+    """Scale the images of a folder to this side."""
+    skip_bad: bool = False
+    """Skip images that cannot be read, and list them."""
+
+
+@register
+class FolderReader(Reader):
+    """Folders of images."""
+
+    name = "folder"
+    about = "a folder of images"
+    Settings = _Settings
+
+    @classmethod
+    def takes(cls, source: str) -> bool:
+        """A folder that holds no arrays."""
+        return Path(source).is_dir() and not (Path(source) / "X.npy").is_file()
+
+    @classmethod
+    def read(cls, source: str, settings: Any) -> Data:
+        """Read every image of the folder."""
+        return read_folder(source, table=settings.table, size=settings.size, skip_bad=settings.skip_bad)

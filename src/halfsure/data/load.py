@@ -1,26 +1,22 @@
 """One way in: the name of an official set, a folder, or a file → Data with its labels chosen."""
 
-import difflib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from halfsure.data.arrays import read_npz
 from halfsure.data.dataset import UNLABELED, Data, DataError, Part
-from halfsure.data.image_folder import read_folder
-from halfsure.data.official import SOURCES, read
 from halfsure.data.random import keys
+from halfsure.data.reader import reader_of
 from halfsure.data.splits import Split, draw_labels
-from halfsure.data.tables import TextEncoder, read_table
+from halfsure.data.tables import TextEncoder
+from halfsure.settings.compose import fill
 
 __all__ = ["choose_labels", "hold_out", "load", "load_seeds"]
 
 VALIDATION = 0xAA1  # keeps this draw apart from that of the labels
-TABLES = {".csv", ".tsv", ".parquet"}
 
 
 def load(
@@ -49,9 +45,12 @@ def load(
         >>> data.train.samples.shape, len(data.labeled), len(data.test)
         ((1437, 8, 8, 1), 20, 360)
     """
-    given = {"label_column": label_column, "table": table, "size": size, "skip_bad": skip_bad, "test": test}
-    more: dict[str, Any] = {"text_encoder": text_encoder, **given}
-    return load_seeds(source, [seed], labels=labels, split=split, root=root, **more)[0]
+    paths = {"root": root, "table": table, "test": test}
+    told: dict[str, Any] = {name: os.fspath(path) for name, path in paths.items() if path is not None}
+    told |= {"label_column": label_column} if label_column is not None else {}
+    told |= {"size": size} if size is not None else {}
+    told |= {"skip_bad": skip_bad} if skip_bad else {}
+    return load_seeds(source, [seed], labels=labels, split=split, text_encoder=text_encoder, **told)[0]
 
 
 def load_seeds(
@@ -60,44 +59,25 @@ def load_seeds(
     *,
     labels: int | None = None,
     split: str | os.PathLike[str] | None = None,
-    root: str | os.PathLike[str] | None = None,
+    usual: int | None = None,
+    text_encoder: TextEncoder | None = None,
     **settings: Any,
 ) -> list[Data]:
     """What `load` gives for each of several seeds; the source is read once, and its samples are shared."""
-    if str(source) in SOURCES:
-        data, folds = _official(str(source), root)
-    else:
-        data, folds = _own(Path(source), **settings), None
+    reader = reader_of(str(source))
+    told = fill({"reader": reader.Settings}, settings, f"{source}, read as {reader.about},")["reader"]
+    more = {} if text_encoder is None else {"text_encoder": text_encoder}
+    data = reader.read(str(source), told, **more)
+    if usual is not None and labels is None and split is None:
+        labels = usual * len(data.classes)
 
     def chosen(seed: int) -> Data:
-        if split is None and folds is not None and labels == len(folds[seed % len(folds)]):
-            return data.with_labels(folds[seed % len(folds)])  # the set's own protocol
+        draw = data.draws[seed % len(data.draws)] if data.draws else None
+        if split is None and draw is not None and labels == len(draw):
+            return data.with_labels(draw)
         return choose_labels(data, labels=labels, seed=seed, split=split)
 
     return [chosen(seed) for seed in seeds]
-
-
-def _own(
-    path: Path,
-    *,
-    label_column: str | None = None,
-    table: str | os.PathLike[str] | None = None,
-    size: int | None = None,
-    skip_bad: bool = False,
-    text_encoder: TextEncoder | None = None,
-    test: str | os.PathLike[str] | None = None,
-) -> Data:
-    if path.suffix.lower() in TABLES:
-        if label_column is None:
-            raise DataError(f"which column of {path} holds the labels? Name it: --label-column, or label_column=")
-        return read_table(path, label_column, text_encoder=text_encoder, test=test)
-    if path.suffix.lower() == ".npz" or (path / "X.npy").is_file():
-        return read_npz(path)
-    if path.is_dir():
-        return read_folder(path, table=table, size=size, skip_bad=skip_bad)
-    near = difflib.get_close_matches(str(path), SOURCES, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"the official sets are {', '.join(SOURCES)}"
-    raise DataError(f"{path} is neither an official set nor a folder, table or .npz file that exists; {hint}")
 
 
 def choose_labels(
@@ -127,17 +107,3 @@ def hold_out(data: Data, count: int, seed: int) -> Data:
     held = np.sort(free[np.argsort(keys(free, seed, VALIDATION), kind="stable")[:count]])
     kept = np.setdiff1d(there, held)
     return replace(data, val=Part(data.train.samples[held], data.train.labels[held]), unlabeled=kept)
-
-
-def _official(name: str, root: str | os.PathLike[str] | None) -> tuple[Data, list[Any] | None]:
-    found = read(name, root)
-    images, labels = found.train.images, found.train.labels
-    if found.unlabeled is not None:
-        images = np.concatenate([images, found.unlabeled])
-        labels = np.concatenate([labels, np.full(len(found.unlabeled), UNLABELED)])
-    test = None if found.test is None else Part(found.test.images, found.test.labels)
-    known = np.flatnonzero(labels != UNLABELED)
-    encoding = {"kind": "image", "shape": list(images.shape[1:])}
-    return Data(
-        name, "image", tuple(found.classes), Part(images, labels), known, test=test, encoding=encoding
-    ), found.folds

@@ -62,7 +62,10 @@ def _mapped(path: Path) -> NDArray[Any]:
         offset, size = file.tell(), os.fstat(file.fileno()).st_size
         if math.prod(shape) * dtype.itemsize > size - offset:
             raise DataError(f"{path} is truncated: it claims {dtype} {shape} and has {size - offset:,} bytes")
-        return np.memmap(path, dtype, "r", offset, shape, order="F" if fortran else "C")
+        try:
+            return np.memmap(path, dtype, "r", offset, shape, order="F" if fortran else "C")
+        except (ValueError, OverflowError):  # none times too many values, or more axes than NumPy has
+            raise DataError(f"{path} cannot be read as NumPy arrays: no array has the shape {shape!s:.60}") from None
 
 
 def _chosen(path: Path, there: Mapping[str, T], needed: Sequence[str]) -> dict[str, T]:

@@ -8,14 +8,34 @@ library serves as it is.
 import os
 import sys
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import numpy as np
+
+from halfsure.data import dataset
 from halfsure.data._official_files import Official, Part, load_digits
 from halfsure.data._sources import SOURCES, File, Layout, Source, Status
+from halfsure.data.dataset import UNLABELED, Data
 from halfsure.data.files import DataError
+from halfsure.data.reader import Reader
+from halfsure.settings import PATH, Settings, register
 
-__all__ = ["SOURCES", "File", "Layout", "Official", "Part", "Source", "check", "data_root", "find", "info", "read"]
+__all__ = [
+    "SOURCES",
+    "File",
+    "Layout",
+    "Official",
+    "Part",
+    "Source",
+    "cache_folder",
+    "check",
+    "data_root",
+    "find",
+    "info",
+    "read",
+]
 
 Root = str | os.PathLike[str] | None
 
@@ -101,6 +121,11 @@ def data_root(root: Root = None) -> Path:
     """Choose the folder for all sets: the argument, else `$HALFSURE_DATA`, else the user's cache folder."""
     if root is not None or os.environ.get("HALFSURE_DATA"):
         return Path(root if root is not None else os.environ["HALFSURE_DATA"]).expanduser()
+    return cache_folder()
+
+
+def cache_folder() -> Path:
+    """The user's folder for what can be had again."""
     if sys.platform == "win32":
         cache = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
     elif sys.platform == "darwin":
@@ -146,3 +171,40 @@ def _candidates(layout: Layout, top: Path) -> list[Path]:
     shared = (os.environ.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share").split(":")
     installed = [Path(place) / folder for place in shared if place for folder in layout.installed]
     return list(dict.fromkeys([home(layout, top), *(top / folder for folder in layout.folders), *installed]))
+
+
+@dataclass(frozen=True)
+class _Settings(Settings):
+    root: Annotated[str | None, PATH] = None
+    """Folder of the official sets; $HALFSURE_DATA or the user's cache folder if not given."""
+
+
+@register
+class OfficialReader(Reader):
+    """Official sets by their names."""
+
+    name = "official"
+    about = "an official set"
+    usual_labels = 4
+    names = tuple(SOURCES)
+    Settings = _Settings
+
+    @classmethod
+    def takes(cls, source: str) -> bool:
+        """The name of a set."""
+        return source in SOURCES
+
+    @classmethod
+    def read(cls, source: str, settings: Any) -> Data:
+        """The whole set, its unlabeled images at the end."""
+        found = read(source, settings.root)
+        images, labels = found.train.images, found.train.labels
+        if found.unlabeled is not None:
+            images = np.concatenate([images, found.unlabeled])
+            labels = np.concatenate([labels, np.full(len(found.unlabeled), UNLABELED)])
+        test = None if found.test is None else dataset.Part(found.test.images, found.test.labels)
+        known = np.flatnonzero(labels != UNLABELED)
+        encoding = {"kind": "image", "shape": list(images.shape[1:])}
+        draws = tuple(np.asarray(draw) for draw in found.folds or ())
+        whole = dataset.Part(images, labels)
+        return Data(source, "image", tuple(found.classes), whole, known, test=test, encoding=encoding, draws=draws)

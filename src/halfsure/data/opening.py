@@ -1,49 +1,64 @@
 """Which samples and which labels a run is to have, and the data opened so."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from halfsure.data.dataset import Data, DataError
+from halfsure.data.dataset import Data
 from halfsure.data.load import hold_out, load_seeds
-from halfsure.data.official import SOURCES
-from halfsure.settings.typed import typed
+from halfsure.data.reader import reader_of
+from halfsure.settings import EVERYDAY, PATH, Between, Count, Settings, declared
+from halfsure.settings.compose import fill
 
-__all__ = ["DataConfig", "lasting", "open_again", "open_data", "open_seeds"]
+__all__ = ["DataConfig", "DataSettings", "lasting", "open_again", "open_data", "open_seeds"]
 
 
 @dataclass(frozen=True)
-class DataConfig:
+class DataSettings(Settings):
+    """Which samples are labeled, whatever the source."""
+
+    labels: Annotated[int | None, Between(1), EVERYDAY] = None
+    """How many labels to draw, the same number of each class; without it all that are known, of an official set 4 per
+    class."""
+    split: Annotated[str | None, PATH] = None
+    """Take the labels this split file records (a run's split.json) instead of drawing them."""
+    val: Count = 0
+    """Hold this many samples with known labels out for validation, drawn by the seed."""
+
+
+@dataclass(frozen=True)
+class DataConfig(DataSettings):
     """Which samples, and which of them are labeled."""
 
-    labels: int | None = None
-    """How many labels to draw, the same number of each class; without it all that are known, of an official set 4 a
-    class."""
-    split: str | None = None
-    """Take the labels this split file records (a run's split.json) instead of drawing them."""
-    val: int = 0
-    """Hold this many samples with known labels out for validation, drawn by the seed."""
-    root: str | None = None
-    """Folder of the official sets; $HALFSURE_DATA or the user's cache folder if not given."""
-    label_column: str | None = None
-    """Which column of a table holds the labels."""
-    table: str | None = None
-    """CSV with the labels of an image folder."""
-    test: str | None = None
-    """Table with the test rows."""
-    size: int | None = None
-    """Scale the images of a folder to this side."""
-    skip_bad: bool = False
-    """Leave images that cannot be read out, and say which."""
+    reader: Mapping[str, Any] = field(default_factory=dict)
+    """What the reader of the source is told, by the names of its settings."""
+
+    def __post_init__(self) -> None:
+        DataSettings(self.labels, self.split, self.val)
 
     @classmethod
-    def from_json(cls, values: Any) -> "DataConfig":
-        """Read what config.json holds; settings this version does not know, or of another type, are refused."""
-        return cls(**typed(cls, values))
+    def of(cls, source: str, **given: Any) -> "DataConfig":
+        """From flat names; those that the source's reader does not have are refused."""
+        names = [setting.name for setting in declared(DataSettings)]
+        own = {name: value for name, value in given.items() if name not in names}
+        kind = reader_of(source)
+        fill({"reader": kind.Settings}, own, f"{source}, read as {kind.about},")
+        return cls(**{name: value for name, value in given.items() if name in names}, reader=own)
 
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"labels": self.labels, "split": self.split, "val": self.val, "reader": dict(self.reader)}
 
-LABELS_A_CLASS = 4  # of an official set, if nothing else is asked for
+    @classmethod
+    def from_json(cls, source: str, values: Any) -> "DataConfig":
+        """Read what config.json holds; settings that the reader does not know, or of another type, are refused."""
+        if not isinstance(values, dict) or not isinstance(values.get("reader", {}), dict):
+            raise ValueError(f"what a run says of its data is an object, got {values!r:.60}")  # noqa: TRY004
+        common = {name: value for name, value in values.items() if name != "reader"}
+        if unknown := sorted(common.keys() - {setting.name for setting in declared(DataSettings)}):
+            raise ValueError(f"this version of halfsure has no setting {unknown[0]!r:.60}")
+        return cls.of(source, **common, **values.get("reader", {}))
 
 
 def open_again(path: Path, source: str, config: DataConfig, seed: int) -> Data:
@@ -58,13 +73,8 @@ def open_data(source: str, config: DataConfig, seed: int) -> Data:
 
 def open_seeds(source: str, config: DataConfig, seeds: Sequence[int]) -> list[Data]:
     """The same for several seeds, with the source read once and its samples shared."""
-    settings = {field.name: getattr(config, field.name) for field in fields(config) if field.name != "val"}
-    if source in SOURCES:
-        if foreign := [name for name in ("label_column", "table", "test", "size", "skip_bad") if settings[name]]:
-            raise DataError(f"{source} is an official set: {foreign[0]} is for data of your own")
-        if config.labels is None and config.split is None:
-            settings["labels"] = LABELS_A_CLASS * len(SOURCES[source].classes)
-    found = load_seeds(source, seeds, **settings)
+    labels, usual = config.labels, reader_of(source).usual_labels
+    found = load_seeds(source, seeds, labels=labels, split=config.split, usual=usual, **config.reader)
     if not config.val:
         return found
     return [hold_out(data, config.val, seed) for data, seed in zip(found, seeds, strict=True)]
@@ -76,5 +86,8 @@ def lasting(source: str, config: DataConfig) -> tuple[str, DataConfig]:
     def whole(path: str | None) -> str | None:
         return str(Path(path).resolve()) if path is not None and Path(path).exists() else path
 
-    paths: dict[str, Any] = {name: whole(getattr(config, name)) for name in ("root", "table", "test", "split")}
-    return source if source in SOURCES else str(whole(source)), replace(config, **paths)
+    kind = reader_of(source)
+    paths = {setting.name for setting in declared(kind.Settings) if setting.path}
+    own = {name: whole(value) if name in paths else value for name, value in config.reader.items()}
+    named = kind.usual_labels is not None  # a name, not a path
+    return source if named else str(whole(source)), replace(config, split=whole(config.split), reader=own)

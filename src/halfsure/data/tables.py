@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,9 @@ from halfsure.data.arrays import DENSE_LIMIT, encode_labels
 from halfsure.data.dataset import UNLABELED, Data, DataError, Part, Text
 from halfsure.data.files import shown
 from halfsure.data.frames import load_frame
+from halfsure.data.reader import Reader
 from halfsure.data.text import TextEncoding, fit_text
+from halfsure.settings import EVERYDAY, PATH, Settings, register
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Column", "TableEncoding", "fit_table", "read_frame", "read_table"]
 
 Rows = NDArray[np.float32]
+SUFFIXES = {".csv", ".tsv", ".parquet"}
 TextEncoder = Callable[[list[str]], Any]
 MOST_CATEGORIES = 50
 """A category beyond the most frequent ones counts as another."""
@@ -276,3 +279,32 @@ def _clean(values: "pd.Series[Any]") -> list[Any]:
     if values.dtype.kind in "biuf":
         return [None if gone else value for value, gone in zip(values.tolist(), missing, strict=True)]
     return [None if gone else (str(v).strip() or None) for v, gone in zip(values.tolist(), missing, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Settings(Settings):
+    label_column: Annotated[str | None, EVERYDAY] = None
+    """Which column of a table holds the labels."""
+    test: Annotated[str | None, PATH, EVERYDAY] = None
+    """Table with the test rows."""
+
+
+@register
+class TableReader(Reader):
+    """Tables with a label column."""
+
+    name = "table"
+    about = "a table"
+    Settings = _Settings
+
+    @classmethod
+    def takes(cls, source: str) -> bool:
+        """Files with the endings of tables."""
+        return Path(source).suffix.lower() in SUFFIXES
+
+    @classmethod
+    def read(cls, source: str, settings: Any, text_encoder: TextEncoder | None = None) -> Data:
+        """Read the table, and the one with the test rows."""
+        if settings.label_column is None:
+            raise DataError(f"which column of {source} holds the labels? Name it: --label-column, or label_column=")
+        return read_table(source, settings.label_column, text_encoder=text_encoder, test=settings.test)

@@ -4,7 +4,6 @@ import copy
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -136,8 +135,8 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         alone = supervised(data, config, self.settings or ()) if held and config.method != "supervised" else None
         if self.time is not None:
             models = 1 + len(held) * (1 if alone is None else 2)
-            config = replace(config, time=shared_time(self.time, models))
-            alone = alone and replace(alone, time=config.time)
+            config = config.replace(time=shared_time(self.time, models))
+            alone = alone and alone.replace(time=config.time)
 
         folds, baseline = self._cross_validate(data, held, [config] if alone is None else [config, alone])
         self.report_ = make_report(
@@ -259,7 +258,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def _train_fold(self, data: Data, config: Config) -> Run:
         with warnings.catch_warnings():  # what becomes of a fold's model is in the report
             warnings.simplefilter("ignore", CollapseWarning)
-            return self._train(data, replace(config, evaluations=1))
+            return self._train(data, config.replace(evaluations=1))
 
     def _train(self, data: Data, config: Config, out: str | os.PathLike[str] | None = None) -> Run:
         return start(data, config, model=self._network(), views=self.views, out=out)

@@ -1,8 +1,6 @@
 """The parameters of a classifier → every setting of its training."""
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +11,9 @@ from torch import nn
 from halfsure._checks import check_count
 from halfsure.data import Data
 from halfsure.learners.automatic import AUTO, choose, usual_steps
-from halfsure.methods import parse
-from halfsure.runs.start import refuse_foreign
-from halfsure.training.config import METHOD_SETTINGS, Config, parse_time
+from halfsure.methods import layout, parse
+from halfsure.settings import Settings
+from halfsure.training.config import Config, parse_time
 from halfsure.training.presets import preset
 
 __all__ = ["make_config", "shared_time", "supervised"]
@@ -33,7 +31,7 @@ def make_config(owner: Any, data: Data) -> tuple[Config, str]:
     _check_kinds(owner)
     choice = choose(data) if owner.method == AUTO else None
     method, why = (owner.method, "the method you asked for") if choice is None else (choice.method, choice.why)
-    own = _check_settings(owner, data)
+    own = _check_settings(owner)
     if owner.steps is not None and owner.time is not None:
         raise ValueError("steps and time both say how long to train: give one of them")
     settings: dict[str, Any] = {"tensorboard": False, "steps": usual_steps(data)}
@@ -44,19 +42,24 @@ def make_config(owner: Any, data: Data) -> tuple[Config, str]:
     prior = _prior(owner.prior, len(owner.classes_))
     settings |= {"prior": None if prior == "estimate" else prior} if parse(method).target is not None else {}
     config = preset(data, method, own.get("preset", "quick"), _seed(owner.random_state))
-    config = replace(config, **(settings | own))
-    config.check()
-    config.algorithm()  # refuses settings that the method does not have
-    return replace(config, method=parse(method).name), why
+    config = config.replace(method=config.parsed.name, **(settings | own))
+    config.algorithm()  # refuses combinations that the method cannot have
+    return config, why
 
 
 def supervised(data: Data, config: Config, own: Iterable[str]) -> Config:
     """The same training without the unlabeled samples: network, length, seed and a person's own settings stay."""
-    alone = preset(data, "supervised", config.preset, config.seed)
-    kept = {"steps", "time", "net", "norm", "dropout", "batch", "evaluations", "tensorboard", "class_weight"}
-    views = {"flip", "shift", "ops", "cutout", "weak_noise", "weak_drop", "normalise", "device", "precision", "threads"}
-    names = kept | views | (set(own) - set(METHOD_SETTINGS))
-    return replace(alone, **{name: getattr(config, name) for name in names})
+    alone = preset(data, "supervised", config.run.preset, config.run.seed)
+    kept = {"net", "views", "steps", "time", "batch", "evaluations", "tensorboard", "class_weight"}
+    kept |= {"device", "precision", "threads", *(set(own) - _of_method(config))}
+    kept |= {name for key in ("net", "views") for name in vars(config.sections.get(key, Settings()))}
+    return alone.replace(**{name: value for name, value in config.flat.items() if name in kept})
+
+
+def _of_method(config: Config) -> set[str]:
+    """The flat names of settings that the method's parts have."""
+    others = Config.of({key: part for key, part in config.sections.items() if key not in layout(config.parsed)})
+    return config.flat.keys() - others.flat.keys()
 
 
 def shared_time(time: str, models: int) -> str:
@@ -76,20 +79,14 @@ def _check_kinds(owner: Any) -> None:
             raise ValueError(f"{name} is {wanted}, got {getattr(owner, name)!r}")  # noqa: TRY004 - as scikit-learn
 
 
-def _check_settings(owner: Any, data: Data) -> dict[str, Any]:
-    """A person's own settings, once they are seen to be such."""
+def _check_settings(owner: Any) -> dict[str, Any]:
+    """A person's own settings; those that no part has are refused once the parts are known."""
     own = dict(owner.settings or {})
-    known = [item.name for item in fields(Config)]
     for name in own:
-        if name not in known:
-            near = difflib.get_close_matches(str(name), known, 1)
-            hint = f"did you mean {near[0]!r}? The" if near else "the"
-            raise ValueError(f"there is no setting {name!r}; {hint} those of halfsure.training.Config are all")
         if name in PARAMETERS:
             raise ValueError(f"{name} is not one of the settings: give it as {PARAMETERS[name]}= instead")
         if name in OF_NETWORKS and isinstance(owner.net, nn.Module):
-            raise ValueError(f"{name} is for the networks of halfsure; with one of your own leave it away")
-    refuse_foreign(own, data)
+            raise ValueError(f"{name} is for the networks of halfsure; with one of your own omit it")
     return own
 
 

@@ -32,7 +32,7 @@ BASELINES: dict[str, Callable[[], Any]] = {"logistic regression": _logistic_regr
 
 def baseline_errors(data: Data, part: Part) -> dict[str, float]:
     """Train each on the labeled samples alone; its error on a part, whose labels are all known."""
-    scale = Preprocessing.of(data, "half")
+    scale = Preprocessing.of(data)
     x, y = _features(data.train.samples[data.labeled], scale), data.train.labels[data.labeled]
     features = _features(part.samples, scale)
     found = {}

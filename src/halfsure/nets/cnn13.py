@@ -1,16 +1,17 @@
 """The 13-layer network of Temporal Ensembling (Laine & Aila 2017) and Mean Teacher, in its common plain form."""
 
-from typing import ClassVar
-
 from torch import Tensor, nn
 
 from halfsure._checks import check_count, check_number
 from halfsure.nets.layers import SLOPE, Head, Norm, check_images, conv, norm_layer, pooled
+from halfsure.nets.network import DropoutSettings, Network
+from halfsure.settings import register
 
 __all__ = ["CNN13"]
 
 
-class CNN13(nn.Module):
+@register
+class CNN13(Network):
     """Nine convolutions and a dense layer. (n, channels, height, width) → (n, classes).
 
     At width 128: three 3×3 of 128 channels, pool, dropout; three of 256, pool, dropout; one 3×3 without padding of 512,
@@ -32,8 +33,12 @@ class CNN13(nn.Module):
         torch.Size([2, 10])
     """
 
-    smallest: ClassVar[int] = 12
-    """Pixels a side that an image must have: two pools leave a quarter, and the convolution without padding takes 3."""
+    name = "cnn13"
+    usage = "cnn13[-WIDTH]"
+    about = "13-layer convolutional network with dropout, for images from 12 pixels a side; WIDTH is 128"
+    examples = ("cnn13", "cnn13-64")
+    Settings = DropoutSettings
+    smallest = 12  # two pools leave a quarter, and the convolution without padding takes 3
 
     def __init__(
         self, channels: int, classes: int, width: int = 128, norm: Norm = "batch", dropout: float = 0.5
@@ -43,7 +48,7 @@ class CNN13(nn.Module):
         check_count("classes", classes, 2)
         w = check_count("width", width, 1)
         rate = check_number("dropout", dropout, 0, 0.99, why="more would leave nothing")
-        self.features = nn.Sequential(
+        self.body = nn.Sequential(
             *_layer(channels, w, norm),
             *_layer(w, w, norm),
             *_layer(w, w, norm),
@@ -60,11 +65,10 @@ class CNN13(nn.Module):
         )
         self.head = Head(w, classes)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Images → logits. (n, channels, height, width) → (n, classes)."""
+    def features(self, x: Tensor) -> Tensor:
+        """Images → what the head sees. (n, channels, height, width) → (n, features)."""
         check_images(x, self.channels, self.smallest)
-        logits: Tensor = self.head(pooled(self.features(x)))
-        return logits
+        return pooled(self.body(x))
 
 
 def _layer(inputs: int, outputs: int, norm: Norm, size: int = 3, last: bool = False) -> list[nn.Module]:

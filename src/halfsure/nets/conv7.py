@@ -1,19 +1,20 @@
 """A 7-layer network for small grey images, our own: the literature names such a one for MNIST, but describes none."""
 
-from typing import ClassVar
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from halfsure._checks import check_count
 from halfsure.nets.layers import SLOPE, Head, Norm, check_images, conv, he, norm_layer, pooled
+from halfsure.nets.network import Network
+from halfsure.settings import register
 
 __all__ = ["Conv7"]
 
 LATE_WIDTH = 128
 
 
-class Conv7(nn.Module):
+@register
+class Conv7(Network):
     """Six 3×3 convolutions and a dense layer. (n, channels, height, width) → (n, classes).
 
     At width 64 the convolutions have 64, 64, 128, 128, 128, 128 channels, at width 16 they have 16, 16, 32, 32, 64, 64.
@@ -34,8 +35,11 @@ class Conv7(nn.Module):
         torch.Size([2, 10])
     """
 
-    smallest: ClassVar[int] = 8
-    """Pixels a side that an image must have."""
+    name = "conv7"
+    usage = "conv7[-WIDTH]"
+    about = "7-layer convolutional network for small images, such as conv7-16; WIDTH is 64"
+    examples = ("conv7", "conv7-16")
+    smallest = 8
 
     def __init__(self, channels: int, classes: int, width: int = 64, norm: Norm = "batch") -> None:
         super().__init__()
@@ -55,15 +59,14 @@ class Conv7(nn.Module):
         for layer in convs:
             he(layer)
             layers += [layer, norm_layer(norm, layer.out_channels), nn.LeakyReLU(SLOPE)]
-        self.features = nn.Sequential(*layers)
+        self.body = nn.Sequential(*layers)
         self.head = Head(late, classes)
         he(self.head, slope=1)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Images → logits. (n, channels, height, width) → (n, classes)."""
+    def features(self, x: Tensor) -> Tensor:
+        """Images → what the head sees. (n, channels, height, width) → (n, features)."""
         check_images(x, self.channels, self.smallest)
-        logits: Tensor = self.head(pooled(self.features(x)))
-        return logits
+        return pooled(self.body(x))
 
 
 class _Halving(nn.Conv2d):

@@ -1,22 +1,25 @@
 """Wide residual networks (Zagoruyko & Komodakis 2016) as semi-supervised learning uses them."""
 
 import math
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from halfsure._checks import check_count
 from halfsure.nets.layers import Head, Norm, check_images, conv, leaky, norm_layer, pooled
+from halfsure.nets.network import Network
+from halfsure.settings import register
 
 __all__ = ["WideResNet"]
 
 STEM = 16
+DEEPEST = 500  # a slip of the hand should not take for ever
 # One part in a thousand of each batch: the statistics are to last as long as the averaged weights they go with.
 MOMENTUM = 0.001
 
 
-class WideResNet(nn.Module):
+@register
+class WideResNet(Network):
     """WRN-depth-width for images of any size from 8 pixels a side. (n, channels, height, width) → (n, classes).
 
     Three groups of residual blocks of 16, 32 and 64 times `width` channels, the second and third at half the
@@ -40,8 +43,18 @@ class WideResNet(nn.Module):
         torch.Size([2, 10])
     """
 
-    smallest: ClassVar[int] = 8
-    """Pixels a side that an image must have."""
+    name = "wrn"
+    usage = "wrn-DEPTH-WIDTH"
+    about = "wide residual network for images, such as wrn-28-2 or wrn-16-1; DEPTH is 6n + 4"
+    examples = ("wrn-28-2", "wrn-16-1")
+    smallest = 8
+
+    @classmethod
+    def takes(cls, sizes: tuple[int, ...]) -> bool:
+        """Depth and width, neither left out."""
+        if len(sizes) == 2 and sizes[0] > DEEPEST:
+            raise ValueError(f"wrn-{sizes[0]}-{sizes[1]} is too deep: DEPTH is {DEEPEST} at most")
+        return len(sizes) == 2
 
     def __init__(self, channels: int, classes: int, depth: int = 28, width: int = 2, norm: Norm = "batch") -> None:
         super().__init__()
@@ -85,12 +98,10 @@ class WideResNet(nn.Module):
         nn.init.xavier_normal_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Images → logits. (n, channels, height, width) → (n, classes)."""
+    def features(self, x: Tensor) -> Tensor:
+        """Images → what the head sees. (n, channels, height, width) → (n, features)."""
         check_images(x, self.channels, self.smallest)
-        x = leaky(self.norm(self.blocks(self.stem(x))))
-        logits: Tensor = self.head(pooled(x))
-        return logits
+        return pooled(leaky(self.norm(self.blocks(self.stem(x)))))
 
 
 class _Block(nn.Module):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -60,20 +60,18 @@ class Cell:
         """Its run folder, below the one of all runs."""
         return runs / self.protocol / self.experiment / self.name.replace(":", "_")
 
-    @property
-    def data_config(self) -> DataConfig:
-        """Which samples and labels."""
-        return DataConfig(labels=self.column.labels, val=self.held_out)
+    def data_config(self, root: str | None = None) -> DataConfig:
+        """Which samples and labels, of a set below `root`."""
+        reader = {} if root is None else {"root": root}
+        return DataConfig(labels=self.column.labels, val=self.held_out, reader=reader)
 
     def open(self, root: str | None = None) -> Data:
         """Its data, with the labels that the seed chooses."""
-        return open_data(self.column.data, replace(self.data_config, root=root), self.seed)
+        return open_data(self.column.data, self.data_config(root), self.seed)
 
     def config(self, data: Data) -> Config:
         """Every setting: the preset of the protocol, and over it those of the cell."""
-        config = replace(preset(data, self.method, self.protocol, self.seed), **self.settings)
-        config.check()
-        return config
+        return preset(data, self.method, self.protocol, self.seed).replace(**self.settings)
 
     def as_json(self) -> dict[str, Any]:
         """What goes into the line of its run."""

@@ -1,7 +1,6 @@
 """Cells → finished runs: side by side, one thread each, stopped and gone on with at any time."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +62,5 @@ def _job(cell: Cell, data: Data, runs: Path, root: str | None, device: str) -> J
     """The run of a cell; of the data only shapes and names matter here, which no seed changes."""
     out = cell.folder(runs).resolve()
     threads = 1 if cell.protocol == "cpu" else None  # one gives the same bits alone and beside others
-    config = replace(cell.config(data), tensorboard=False, threads=threads, device=device)
-    config.check()
-    return Job(out, config, None, cell.column.data, replace(cell.data_config, root=root))
+    config = cell.config(data).replace(tensorboard=False, threads=threads, device=device)
+    return Job(out, config, None, cell.column.data, cell.data_config(root))

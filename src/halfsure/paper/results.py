@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from filelock import FileLock
 from halfsure._disk import read_lines
 from halfsure.data import DataError
 from halfsure.paper.cells import IDENTITY, Cell, identity
-from halfsure.runs.folder import Folder
+from halfsure.runs.folder import Folder, flat_settings
 from halfsure.runs.parallel import Outcome
 
 __all__ = ["Line", "Results", "line_of"]
@@ -25,11 +25,14 @@ SCORES = ("error", "ece", "softmax_ece", "brier", "dominant", "softmax_dominant"
 
 
 class Results:
-    """The lines in the files of a folder, one file for each experiment; a run is found wherever it stands."""
+    """The lines in the files of a folder, one file for each experiment; a run is found wherever it stands.
 
-    def __init__(self, folder: Path) -> None:
+    Lines of other folders are read too, and never added to.
+    """
+
+    def __init__(self, folder: Path, others: Sequence[Path] = ()) -> None:
         self.folder = folder
-        self._lines = {identity(line): line for line in self._read()}
+        self._lines = {identity(line): line for each in (*others, folder) for line in _read(each)}
 
     def __iter__(self) -> Iterator[Line]:
         return iter(self._lines.values())
@@ -50,16 +53,17 @@ class Results:
             os.fsync(opened.fileno())
         self._lines[identity(line)] = line
 
-    def _read(self) -> Iterator[Line]:
-        for file in sorted(self.folder.glob("*.jsonl")):
-            try:
-                lines = [line for line in read_lines(file) if line.get("experiment") == file.stem]
-            except (OSError, ValueError) as error:
-                raise DataError(f"{file} cannot be read: {error}") from None
-            for number, line in enumerate(lines, 1):
-                if not _is_run(line):
-                    raise DataError(f"{file}: run {number} has no settings or no error; take the line out, or mend it")
-                yield line
+
+def _read(folder: Path) -> Iterator[Line]:
+    for file in sorted(folder.glob("*.jsonl")):
+        try:
+            lines = [line for line in read_lines(file) if line.get("experiment") == file.stem]
+        except (OSError, ValueError) as error:
+            raise DataError(f"{file} cannot be read: {error}") from None
+        for number, line in enumerate(lines, 1):
+            if not _is_run(line):
+                raise DataError(f"{file}: run {number} has no settings or no error; take the line out, or mend it")
+            yield line
 
 
 def line_of(cell: Cell, outcome: Outcome) -> Line:
@@ -78,7 +82,8 @@ def line_of(cell: Cell, outcome: Outcome) -> Line:
         "predicted": last["unlabeled"]["predicted"] if last.get("unlabeled") else None,
         "lines": [_curves(line) for line in outcome.metrics] if shown else None,
         "seconds": round(last["seconds"], 1),
-        **{name: about.get(name) for name in ("config", "versions", "git", "created")},
+        "config": flat_settings(about),
+        **{name: about.get(name) for name in ("versions", "git", "created")},
         "data": about.get("fingerprint"),
     }
 

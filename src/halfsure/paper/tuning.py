@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from halfsure.data import DataError
-from halfsure.methods import ALGORITHMS, parse
+from halfsure.methods import parse
 from halfsure.paper.cells import Cell, Column
 from halfsure.paper.results import Results
 from halfsure.simplex import SOFTMAX
@@ -270,10 +270,10 @@ def relative(method: str) -> str:
         ['fixmatch', 'mixmatch-ads']
     """
     parsed = parse(method)
-    if (parsed.target or "").startswith("top") and parsed.map != SOFTMAX:
+    target = None if parsed.target is None else parsed.target.written
+    if (target or "").startswith("top") and parsed.map != SOFTMAX:
         return f"{parsed.algorithm}-ads"
-    own = parsed.target in (None, ALGORITHMS[parsed.algorithm].built_in)
-    return parsed.algorithm if own else f"{parsed.algorithm}-{parsed.target}"
+    return parsed.algorithm if target in (None, parsed.kind.built_in) else f"{parsed.algorithm}-{target}"
 
 
 def _trial(family: Family, method: str, settings: Settings, seed: int) -> Cell:

@@ -32,10 +32,11 @@ class Picture:
 
 
 def picture(sample: NDArray[Any]) -> Picture | str:
-    """An image (height, width, channels), or the first values of a row (features,)."""
-    if sample.ndim == 1:
-        shown = ", ".join(f"{value:.3g}" for value in sample[:VALUES].tolist())
-        return shown + (" …" if len(sample) > VALUES else "")
+    """An image (height, width, channels), or the first values of anything else."""
+    if sample.ndim != 3 or sample.dtype != np.uint8:
+        values = sample.reshape(-1)
+        shown = ", ".join(f"{value:.3g}" for value in values[:VALUES].tolist())
+        return shown + (" …" if len(values) > VALUES else "")
     image = _image(sample)
     file = io.BytesIO()
     image.save(file, "PNG", optimize=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 from halfsure.data import DataError, Split
 from halfsure.methods import parse
-from halfsure.runs.folder import Folder
-from halfsure.simplex import SOFTMAX, Map
+from halfsure.runs.folder import Folder, flat_settings
+from halfsure.simplex import SOFTMAX, Map, get_map
 from halfsure.training.errors import RunError
 
 __all__ = ["Line", "Record", "number", "part_name", "read_record", "within"]
@@ -35,8 +35,7 @@ class Record:
     @property
     def settings(self) -> dict[str, Any]:
         """Every setting of the run."""
-        settings: dict[str, Any] = self.config["config"]
-        return settings
+        return flat_settings(self.config)
 
     @property
     def method(self) -> str:
@@ -51,7 +50,10 @@ class Record:
     @cached_property
     def map(self) -> Map:
         """The map the model was trained in, and so is read through."""
-        return parse(self.method).map
+        try:
+            return get_map(str(self.config["map"])) if "map" in self.config else parse(self.method).map
+        except ValueError as error:
+            raise RunError(f"{self.path / 'config.json'} cannot be used: {error}") from None
 
     @property
     def own(self) -> str:
@@ -98,14 +100,10 @@ def read_record(path: Path) -> Record | None:
     config = folder.config
     if config is None:
         return None
-    settings = config.get("config")
+    settings = flat_settings(config)
     wanted = {"method": str, "seed": int, "steps": int}
-    if not isinstance(settings, dict) or not all(type(settings.get(k)) is kind for k, kind in wanted.items()):
+    if not all(type(settings.get(k)) is kind for k, kind in wanted.items()):
         raise RunError(f"{path / 'config.json'} does not say method, seed and steps of the run: it cannot be read")
-    try:
-        parse(settings["method"])
-    except ValueError as error:
-        raise RunError(f"{path / 'config.json'} cannot be used: {error}") from None
     by_step = {line["step"]: line for line in folder.metrics()}
     metrics = [by_step[step] for step in sorted(by_step)]
     return Record(path, config, metrics, _classes(path, metrics))

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfsure.data import Data, DataError, Split
-from halfsure.data.opening import DataConfig, open_again
+from halfsure.data.opening import open_again
 from halfsure.report.pictures import picture
 from halfsure.report.reading import Record
 from halfsure.report.study import Study
 from halfsure.runs.run import Run, load
+from halfsure.runs.start import data_config_of
 from halfsure.runs.writer import fingerprint
 from halfsure.training.errors import RunError
 
@@ -110,8 +111,8 @@ def _data(study: Study, record: Record) -> Data:
                 "the run was begun from Python with data of its own; give the same data to halfsure.report.write"
             )
         try:
-            config = DataConfig(**record.config["data"])
-        except (KeyError, TypeError):
+            config = data_config_of(record.config)
+        except (KeyError, TypeError, ValueError, AttributeError):
             raise RunError("its config.json does not say how the data were opened") from None
         data = open_again(record.path, record.config["source"], config, record.seed)
     if fingerprint(data) != record.config.get("fingerprint"):

@@ -1,18 +1,18 @@
 """Settings of the runs, those that differ from the preset first, and what they ran on."""
 
 import shlex
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from halfsure.data import Data, Part
-from halfsure.data.dataset import Kind
-from halfsure.data.opening import DataConfig
+from halfsure.data.opening import DataSettings
 from halfsure.report.elements import Cell, Table, number_cell
-from halfsure.report.reading import Record
+from halfsure.report.reading import Record, within
 from halfsure.report.study import Group, Study
 from halfsure.report.wording import NOTHING, listed
+from halfsure.settings import declared
+from halfsure.settings.registry import every_part
 from halfsure.training.presets import preset
 
 __all__ = ["by_preset", "command", "settings"]
@@ -37,14 +37,17 @@ def by_preset(record: Record) -> dict[str, Any] | None:
     """What the run's preset says for its data and method; None where that cannot be told.
 
     A preset looks at the kind, shape, name and classes of the data alone, so samples without content stand in for them.
+    Whether rows hold texts is not known of them: the views are taken for those of the data.
     """
     shape, classes = record.about_data.get("shape"), record.classes
     try:
         samples = np.broadcast_to(np.uint8(0), tuple(shape or ()))
         labels = np.arange(len(samples)) % len(classes)
-        kind: Kind = "image" if samples.ndim == 4 else "array"
+        kind = "image" if samples.ndim == 4 else "array"
         data = Data(str(record.about_data["name"]), kind, classes, Part(samples, labels), np.arange(len(classes)))
-        return preset(data, record.method, str(record.settings["preset"]), record.seed).as_json()
+        own = {name: record.settings[name] for name in ("net", "optimizer", "views") if name in record.settings}
+        usual = preset(data, record.method, str(record.settings["preset"]), record.seed)
+        return usual.replace(**own).plain | {name: usual.plain[name] for name in own if name != "views"}
     except Exception:  # whatever an old or edited config.json lacks, the settings themselves can still be shown
         return None
 
@@ -55,22 +58,34 @@ def command(record: Record) -> str | None:
     if source is None or record.config.get("net") is None or expected is None:
         return None
     words = ["halfsure", "train", str(source)]
-    usual = {item.name: item.default for item in fields(DataConfig)}
-    for name, value in (record.config.get("data") or {}).items():
-        words += _option(name, value) if value != usual.get(name) else []
+    told = within(record.config, "data")
+    own = within(told, "reader")
+    usual = {setting.name: setting.default for setting in declared(DataSettings)}
+    for name, value in {**(told if isinstance(told, dict) else {}), **(own if isinstance(own, dict) else {})}.items():
+        words += _option(name, value) if name != "reader" and value not in (usual.get(name), None, False) else []
     for name in ALWAYS:
         words += _option(name, record.settings.get(name))
     timed = {"steps"} if record.settings.get("time") else set()
     for name, value in record.settings.items():
-        words += _option(name, value) if name not in {*ALWAYS, *timed} and value != expected.get(name) else []
+        words += _option(name, value) if name not in {*ALWAYS, *timed} and _differs(name, value, expected) else []
     return shlex.join(words)
+
+
+def _differs(name: str, value: Any, expected: dict[str, Any]) -> bool:
+    """Whether a setting is another than the preset's; of version 0.1 some are recorded that have no meaning now."""
+    return name in expected and value != expected[name]
 
 
 def _option(name: str, value: Any) -> list[str]:
     flag = name.replace("_", "-")
-    if isinstance(value, bool):
+    if isinstance(value, bool) and name not in _worded():
         return [f"--{flag}" if value else f"--no-{flag}"]
     return [f"--{flag}", *([str(item) for item in value] if isinstance(value, list) else [str(value)])]
+
+
+def _worded() -> set[str]:
+    """Settings that are true, false or neither: their options take a word."""
+    return {one.name for _, part in every_part() for one in declared(part.Settings) if one.type == bool | None}
 
 
 def _changed(known: list[tuple[Group, dict[str, Any] | None]]) -> Table:
@@ -78,7 +93,7 @@ def _changed(known: list[tuple[Group, dict[str, Any] | None]]) -> Table:
     changes: dict[tuple[str, str, str], list[str]] = {}
     for group, expected in known:
         for name, value in group.first.settings.items() if expected is not None else ():
-            if name not in ALWAYS and expected is not None and value != expected.get(name):
+            if name not in ALWAYS and expected is not None and _differs(name, value, expected):
                 changes.setdefault((name, _shown(value), _shown(expected.get(name))), []).append(group.name)
     every = len(known) > 1 and len(known)
     rows = [

@@ -11,11 +11,14 @@ from filelock import FileLock, Timeout
 
 from halfsure._disk import read_json, read_lines, reason, sync, write, write_part
 from halfsure.runs.checkpoint import pack_state, read_state
+from halfsure.settings.compose import flat_json
 from halfsure.training.errors import RunError
 
-__all__ = ["FORMAT", "Folder", "refuse_links"]
+__all__ = ["FORMAT", "Folder", "flat_settings", "refuse_links"]
 
-FORMAT = 1
+FORMAT = 2
+FLAT = 1
+"""The format of version 0.1, with one list of settings; such a run can be used, and not gone on with."""
 FURTHEST = 2**53
 """A step that any number can still hold."""
 CHECKPOINTS = ("resume.safetensors", "resume.previous.safetensors")
@@ -77,7 +80,7 @@ class Folder:
             raise RunError(f"{file}: {error}, so the run cannot be read") from None
         if not isinstance(found, dict) or "format" not in found:
             raise RunError(f"{file} is not the config of a run")
-        if found["format"] != FORMAT:
+        if found["format"] not in (FORMAT, FLAT):
             raise RunError(
                 f"{self.path} is a run of format {found['format']!r:.40}, made by halfsure {_made_by(found):.40}; this "
                 f"halfsure reads format {FORMAT}: open it with that version"
@@ -147,6 +150,14 @@ class Folder:
         if (self.path / OLD).exists():
             raise RunError(f"{self.path} needs halfsure 0.1, which saved it, to go on; its model can be used as it is")
         return None, ""
+
+
+def flat_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings in a config.json by their flat names, of either format; in the old one null was the default."""
+    found = config.get("config", {})
+    if config.get("format") != FLAT:
+        return flat_json(found)
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def refuse_links(paths: Iterable[Path]) -> None:

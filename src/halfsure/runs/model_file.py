@@ -1,6 +1,7 @@
 """model.safetensors → weights and what they mean, with nothing in the file taken on trust."""
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,21 +10,23 @@ import torch
 from torch import Tensor, nn
 
 from halfsure._disk import write
-from halfsure.nets import build
-from halfsure.runs.folder import FORMAT, Folder
+from halfsure.nets import build, family
+from halfsure.runs.folder import Folder
 from halfsure.runs.tensor_file import pack, unpack
 from halfsure.simplex import Map, get_map
 from halfsure.training.errors import RunError
+from halfsure.views.maker import maker_of_kind
 from halfsure.views.preprocessing import Preprocessing
 
 __all__ = ["Stored", "read_model", "save_model"]
 
+FORMAT = 2
+OLD = 1
+"""The format of version 0.1, whose convolutional networks called their layers features."""
 LARGEST = 2**24
 """Values of a sample: 4096 × 4096 grey pixels. A model file of a few bytes can claim any size."""
 DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
-DIMENSIONS = {"image": 3, "array": 1}
 ABOUT = {"format", "map", "classes", "net", "preprocessing", "encoding", "sha256"}
-NORMS = ("batch", "group", "none", None)
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,8 @@ class Stored:
         net, shape = self.net, self.preprocessing.shape
         _refuse_deep(str(net["name"]), len(self.weights))
         with torch.device("meta"):  # without memory: whatever sizes are claimed, the weights have to agree first
-            self._agree(build(net["name"], shape, len(self.classes), norm=net["norm"], dropout=net["dropout"]))
-        return build(net["name"], shape, len(self.classes), norm=net["norm"], dropout=net["dropout"])
+            self._agree(build(shape=shape, classes=len(self.classes), **net))
+        return build(shape=shape, classes=len(self.classes), **net)
 
     def _agree(self, model: nn.Module) -> None:
         wanted = model.state_dict()
@@ -73,13 +76,15 @@ def read_model(file: Path) -> Stored:
         ) from None
     if not isinstance(about, dict) or "format" not in about:
         raise RunError(f"{file} is not a model of halfsure: it does not say what its weights mean")
-    if about["format"] != FORMAT:
+    if about["format"] not in (FORMAT, OLD):
         raise RunError(
             f"{file} is a model of format {about['format']!r:.40}, and this halfsure reads format {FORMAT}: "
             "open it with the version that wrote it"
         )
     if odd := about.keys() - ABOUT:  # in the word sha256 a bit can flip as well
         raise RunError(f"{file} is damaged: no model says anything of {min(odd)!r:.40}")
+    if about["format"] == OLD:
+        weights = {re.sub(r"^features\.", "body.", name): value for name, value in weights.items()}
     try:
         return Stored(
             weights,
@@ -115,19 +120,23 @@ def _classes(names: Any) -> tuple[str, ...]:
 def _net(net: Any) -> dict[str, Any] | None:
     if net is None:
         return None
-    sound = isinstance(net, dict) and isinstance(net.get("name"), str) and net.get("norm") in NORMS
-    dropout = net.get("dropout") if sound else None
-    if not sound or not (dropout is None or (_is_number(dropout) and 0 <= dropout < 1)):
-        raise ValueError("what it says of its network makes no sense")
-    return {"name": net["name"], "norm": net.get("norm"), "dropout": dropout}
+    if not isinstance(net, dict) or not isinstance(net.get("name"), str):
+        raise ValueError("what it says of its network makes no sense")  # noqa: TRY004 - one kind of error
+    given = {name: value for name, value in net.items() if name != "name" and value is not None}
+    try:
+        family(net["name"])[0].Settings(**given)
+    except TypeError:
+        raise ValueError("what it says of its network makes no sense") from None
+    return {"name": net["name"], **given}
 
 
 def _preprocessing(values: Any) -> Preprocessing:
     lists = isinstance(values, dict) and all(isinstance(values.get(key), list) for key in ("shape", "mean", "std"))
-    if not lists or not isinstance(values.get("kind"), str) or values["kind"] not in DIMENSIONS:
+    if not lists or not isinstance(values.get("kind"), str):
         raise ValueError("its preprocessing makes no sense")
+    dimensions = maker_of_kind(values["kind"]).dimensions
     shape, mean, std = values["shape"], values["mean"], values["std"]
-    sides = len(shape) == DIMENSIONS[values["kind"]] and all(type(side) is int and side >= 1 for side in shape)
+    sides = len(shape) == dimensions and all(type(side) is int and side >= 1 for side in shape)
     if sides and math.prod(shape) > LARGEST:
         raise ValueError(f"its samples would have the shape {tuple(shape)}, more than {LARGEST:,} values")
     scaled = sides and len(mean) == len(std) == shape[-1] and all(map(_is_number, mean + std)) and min(std) > 0

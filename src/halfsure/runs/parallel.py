@@ -20,9 +20,8 @@ from rich.console import Console
 
 from halfsure.data import Data, DataError
 from halfsure.data.opening import DataConfig, lasting, open_data
-from halfsure.methods import parse
 from halfsure.runs.board import Board
-from halfsure.runs.folder import Folder
+from halfsure.runs.folder import Folder, flat_settings
 from halfsure.runs.run import readings
 from halfsure.runs.start import start
 from halfsure.runs.writer import FREE, fingerprint
@@ -74,7 +73,7 @@ class Outcome:
 
     def readings(self) -> dict[str, float | None]:
         """The test error in three honest ways: see `halfsure.runs.run.readings`."""
-        return readings(self.metrics, self.job.config.last)
+        return readings(self.metrics, self.job.config.evaluation.last)
 
 
 def run_many(
@@ -97,9 +96,9 @@ def run_many(
     if len({job.out.resolve() for job in jobs}) < len(jobs):
         raise ValueError("two jobs have the same folder; give each one of its own")
     # A method has one name, and on one thread the bits do not depend on how many runs there are beside it.
-    jobs = [replace(j, config=replace(j.config, method=parse(j.config.method).name, threads=1)) for j in jobs]
+    jobs = [replace(job, config=job.config.replace(method=job.config.parsed.name, threads=1)) for job in jobs]
     outcomes: dict[int, Outcome] = {}
-    board = Board(console, [job.name for job in jobs], [job.config.steps for job in jobs])
+    board = Board(console, [job.name for job in jobs], [job.config.training.steps for job in jobs])
     with stop_signals() as stop, _shared(len(jobs)) as (steps, file), board:
 
         def ended(place: int, outcome: Outcome) -> None:
@@ -200,7 +199,7 @@ def _work(job: Job, place: int, file: Path, *, parent: int | None) -> Outcome:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the parent has opened the data too, and tells of collapses
-            data = job.data or open_data(str(job.source), job.data_config or DataConfig(), job.config.seed)
+            data = job.data or open_data(str(job.source), job.data_config or DataConfig(), job.config.run.seed)
             run = start(data, job.config, out=job.out, source=job.source, data_config=job.data_config, watch=watch)
     except StoppedError as stopped:
         return Outcome(job, [], time.monotonic() - began, stopped=stopped.signal)
@@ -220,10 +219,12 @@ def _finished(job: Job) -> list[dict[str, Any]] | None:
         return None  # the worker tells what is wrong with it
     if job.data is None or found is None or not metrics or not (folder.path / "model.safetensors").is_file():
         return None
-    wanted = job.config.as_json()
-    settings = Config().as_json() | found.get("config", {})  # a setting that came later was at its default
+    try:
+        wanted, settings = job.config.suited(job.data).plain, flat_settings(found)
+    except DataError:
+        return None
     same = all(settings.get(name) == value for name, value in wanted.items() if name not in FREE)
-    done = metrics[-1]["step"] == job.config.steps and found.get("fingerprint") == fingerprint(job.data)
+    done = metrics[-1]["step"] == job.config.training.steps and found.get("fingerprint") == fingerprint(job.data)
     return metrics if same and done else None
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from halfsure.data import DataError
 from halfsure.metrics import last_median
-from halfsure.runs.folder import Folder
+from halfsure.runs.folder import Folder, flat_settings
 from halfsure.runs.model_file import Stored, read_model, save_model
 from halfsure.simplex import Map
 from halfsure.training.errors import RunError
@@ -72,17 +72,17 @@ class Run:
     @property
     def finished(self) -> bool:
         """Whether the run got to its last step."""
-        return bool(self.metrics) and self.metrics[-1]["step"] == self._settings.get("steps")
+        return bool(self.metrics) and self.metrics[-1]["step"] == self.settings.get("steps")
 
     def readings(self) -> dict[str, float | None]:
         """The test error in three honest ways: see `readings`."""
-        last = self._settings.get("last")
+        last = self.settings.get("last")
         return readings(self.metrics, last if type(last) is int and last > 0 else 1)
 
     @property
-    def _settings(self) -> dict[str, Any]:
-        found = self.config.get("config")
-        return found if isinstance(found, dict) else {}
+    def settings(self) -> dict[str, Any]:
+        """Every setting by its flat name."""
+        return flat_settings(self.config)
 
 
 def load(path: str | os.PathLike[str], model: nn.Module | None = None) -> Run:

@@ -2,8 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,11 @@ from rich.console import Console
 from torch import nn
 
 from halfsure._checks import check_count
-from halfsure.data import Data, DataError
+from halfsure.data import Data
 from halfsure.data.opening import DataConfig, open_again
-from halfsure.methods import parse
-from halfsure.nets import build
-from halfsure.runs.folder import Folder
+from halfsure.runs.folder import FLAT, Folder
 from halfsure.runs.run import Run
-from halfsure.runs.writer import RunWriter
+from halfsure.runs.writer import RunWriter, refuse_old
 from halfsure.training.config import Config
 from halfsure.training.errors import RunError
 from halfsure.training.loop import train
@@ -26,20 +24,13 @@ from halfsure.training.presets import preset as settings_of
 from halfsure.views.batch import Views
 
 __all__ = [
+    "data_config_of",
     "default_folder",
     "fit",
     "go_on",
-    "make_network",
     "recorded",
-    "refuse_foreign",
     "start",
 ]
-
-FOREIGN = {
-    "image": ("weak_noise", "strong_noise", "strong_swap"),
-    "array": ("flip", "shift", "ops", "cutout", "normalise"),
-}
-OF_TEXTS = ("weak_drop", "strong_drop")
 
 
 def fit(
@@ -49,14 +40,15 @@ def fit(
     *,
     preset: str = "quick",
     out: str | os.PathLike[str] | None = None,
-    views: Views | None = None,
+    views: Views | str | None = None,
     console: Console | None = None,
     **settings: Any,
 ) -> Run:
     """Train a network of one's own, or with None the preset's, on data.
 
-    Any field of `Config` can be given as a keyword; the rest come from the preset. With `out` the run is kept in a
-    folder, and the same call goes on where it stopped.
+    Any setting of a part that the method uses can be given as a keyword (`halfsure train --help-all` lists them); the
+    rest come from the preset. `views` are your own, {"weak": …, "strong": …}, or the name of a part. With `out` the run
+    is kept in a folder, and the same call goes on where it stopped.
 
     Examples:
         >>> import halfsure
@@ -65,13 +57,11 @@ def fit(
         >>> run.map.name, run.metrics[-1]["step"]
         ('sparsemax', 3)
     """
-    if unknown := sorted(set(settings) - {field.name for field in fields(Config)}):
-        raise TypeError(f"fit has no setting {unknown[0]!r}; halfsure.training.config.Config lists them")
+    named = {"views": views} if isinstance(views, str) else {}
     if model is not None and (given := sorted({"net", "norm", "dropout"} & set(settings))):
-        raise TypeError(f"{given[0]} is for the networks of halfsure; with one of your own leave it away")
-    refuse_foreign(settings, data)
-    config = settings_of(data, method, preset, settings.get("seed", 0))
-    return start(data, replace(config, **settings), model=model, out=out, views=views, console=console)
+        raise TypeError(f"{given[0]} is for the networks of halfsure; with one of your own omit it")
+    config = settings_of(data, method, preset, settings.get("seed", 0)).replace(**named, **settings)
+    return start(data, config, model=model, out=out, views=None if isinstance(views, str) else views, console=console)
 
 
 def start(
@@ -91,20 +81,21 @@ def start(
 
     `folds` is recorded only: how many models are to check it afterwards (`halfsure.verdict.check`).
     """
-    config = replace(config, method=parse(config.method).name)  # a method has one name, however it was written
+    # A method has one name, however it was written; a network of one's own has no settings here.
+    config = config.suited(data).replace(method=config.parsed.name, **({} if model is None else {"net": None}))
     about: dict[str, Any] = {
         "source": source,
-        "data": None if data_config is None else asdict(data_config),
+        "data": None if data_config is None else data_config.as_json(),
         "folds": folds,
         "views": "the config's" if views is None else None,
-        "net": None if model is not None else {"name": config.net, "norm": config.norm, "dropout": config.dropout},
+        "net": None if model is not None else {"name": config.run.net, **vars(config.sections["net"])},
         "own_net": None if model is None else hashlib.sha256(repr(model).encode()).hexdigest()[:16],
     }
     if model is None:
         with torch.random.fork_rng():
-            torch.manual_seed(config.seed)
+            torch.manual_seed(config.run.seed)
             try:
-                model = make_network(data, config)
+                model = config.network(data)
             except (ValueError, RuntimeError) as error:  # torch's word for too little memory
                 raise RunError(str(error)) from None
     path = None if out is None else Path(out)
@@ -113,22 +104,6 @@ def start(
     return Run(
         found.model, found.map, data.classes, found.preprocessing, found.metrics, found.config, path, data.encoding
     )
-
-
-def refuse_foreign(names: Iterable[str], data: Data) -> None:
-    """Refuse settings that have no meaning for this kind of data, rather than pass over them."""
-    foreign = sorted(set(names) & set(FOREIGN[data.kind]))
-    if foreign:
-        kinds = {"image": "rows of numbers", "array": "images"}
-        raise DataError(f"{foreign[0]} is for {kinds[data.kind]}, and {data.name} has {data.kind}s: leave it away")
-    if not data.texts and (foreign := sorted(set(names) & set(OF_TEXTS))):
-        raise DataError(f"{foreign[0]} is for texts, and {data.name} has none: leave it away")
-
-
-def make_network(data: Data, config: Config) -> nn.Module:
-    """The network of a config, for the samples and classes of data."""
-    shape = tuple(data.train.samples.shape[1:])
-    return build(config.net, shape, len(data.classes), norm=config.norm, dropout=config.dropout)
 
 
 @dataclass(frozen=True)
@@ -148,6 +123,17 @@ class Recorded:
         return start(self.data, self.config, out=self.path, console=console, **about)
 
 
+def data_config_of(found: dict[str, Any]) -> DataConfig:
+    """What a config.json says of its data, of either format."""
+    source, values = str(found["source"]), found["data"]
+    if found.get("format") != FLAT:
+        return DataConfig.from_json(source, values)
+    if not isinstance(values, dict):
+        raise TypeError(f"what a run says of its data is an object, got {values!r:.60}")
+    known = {name: value for name, value in values.items() if value not in (None, False)}
+    return DataConfig.of(source, **known)
+
+
 def go_on(path: str | os.PathLike[str], console: Console | None = None) -> Run:
     """Go on with the run in a folder, by what it recorded."""
     return recorded(path).go_on(console)
@@ -163,21 +149,21 @@ def recorded(path: str | os.PathLike[str], opening: Callable[[str], None] | None
         raise RunError(
             f"{folder.path} was begun from Python with data or a network of one's own: go on with the same call of fit"
         )
+    refuse_old(folder, found)
+    if opening is not None:
+        opening(found["source"])
     try:
         config = Config.from_json(found["config"])
-        config.check()
         config.algorithm()
-        data_config = DataConfig.from_json(found["data"])
+        data_config = data_config_of(found)
         folds = check_count("folds", found.get("folds", 0), 0)
     except (TypeError, ValueError, KeyError) as error:
         raise RunError(f"{folder.path / 'config.json'} cannot be used: {error!s:.400}") from None
-    if opening is not None:
-        opening(found["source"])
-    data = open_again(folder.path, found["source"], data_config, config.seed)
+    data = open_again(folder.path, found["source"], data_config, config.run.seed)
     return Recorded(folder.path, data, config, found["source"], data_config, folds)
 
 
 def default_folder(source: str, data: Data, config: Config) -> Path:
     """`runs/<source>-<method>-<labels>-s<seed>`."""
     name = Path(source).stem or "data"
-    return Path("runs") / f"{name}-{parse(config.method).name}-{len(data.labeled)}-s{config.seed}"
+    return Path("runs") / f"{name}-{config.parsed.name}-{len(data.labeled)}-s{config.run.seed}"

@@ -18,7 +18,7 @@ from torch import nn
 import halfsure
 from halfsure._disk import reason
 from halfsure.data import Data, Split
-from halfsure.runs.folder import FORMAT, Folder
+from halfsure.runs.folder import FLAT, FORMAT, Folder, flat_settings
 from halfsure.runs.model_file import read_model, save_model
 from halfsure.runs.tensorboard import Events
 from halfsure.simplex import Map
@@ -28,7 +28,7 @@ from halfsure.training.memory import Memory
 from halfsure.training.ranks import Ranks
 from halfsure.views.preprocessing import Preprocessing
 
-__all__ = ["RunWriter", "fingerprint"]
+__all__ = ["RunWriter", "fingerprint", "refuse_old"]
 
 # What may differ between a run and the one that goes on with it: it has no influence on any result, but for the last
 # digits of sums over another number of threads, of which there is a remark.
@@ -71,7 +71,7 @@ class RunWriter(Memory):
         if found is None:
             return None
         try:
-            return int(found["config"]["steps"])
+            return int(flat_settings(found)["steps"])
         except (KeyError, TypeError, ValueError):
             raise RunError("the config.json of the folder does not say how many steps the run has") from None
 
@@ -91,10 +91,12 @@ class RunWriter(Memory):
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "threads": torch.get_num_threads(),
             **self._about,
+            "map": map.name,
             "fingerprint": fingerprint(data),
             "config": config.as_json(),
         }
-        self._tensorboard = config.tensorboard
+        self._tensorboard = config.machine.tensorboard
+        self._settings = {name: value for name, value in config.plain.items() if name not in FREE}
         self.config = self._ranks.by_first(lambda: self._own(self._mine, data, config) if self._mine else self.config)
 
     def _own(self, folder: Folder, data: Data, config: Config) -> dict[str, Any]:
@@ -103,7 +105,7 @@ class RunWriter(Memory):
             _same_run(folder, found, self.config)
             then, now = found.get("versions", {}).get("torch"), str(torch.__version__)
             self.remarks += [f"begun with torch {then}, now {now}: the bits may differ"] if then != now else []
-            before, count = found.get("threads", found["config"].get("threads")), torch.get_num_threads()
+            before, count = found.get("threads"), torch.get_num_threads()
             if before not in (None, count):
                 self.remarks.append(f"begun on {before} threads of torch, now {count}: the bits may differ")
             return found
@@ -111,7 +113,7 @@ class RunWriter(Memory):
             raise RunError(
                 f"{folder.path} has checkpoints but no config.json to say of what; choose another --out, or remove it"
             )
-        split = Split.of(data.name, data.train.labels, data.labeled, data.classes, config.seed)
+        split = Split.of(data.name, data.train.labels, data.labeled, data.classes, config.run.seed)
         with self._saving(0):
             split.save(folder.path / "split.json")
             folder.write_config(self.config)
@@ -125,7 +127,7 @@ class RunWriter(Memory):
         if self._mine and self._tensorboard:
             self._events = Events(self._mine.path, step)
         self.remarks += notes
-        if step == self.config["config"]["steps"]:
+        if step == flat_settings(self.config).get("steps"):
             self.remarks.append(f"this run is finished: all of its {step:,} steps are done")
         elif step:
             self.remarks.append(f"going on from step {step:,}")
@@ -142,7 +144,7 @@ class RunWriter(Memory):
         state, trouble = folder.resume()
         notes = [trouble] if trouble else []
         if state and isinstance(state.get("settings"), dict):
-            _same_settings(folder, state["settings"], Config().as_json() | self.config["config"])
+            _same_settings(folder, state["settings"], flat_settings(self.config))
         lines = folder.metrics(up_to=state["step"]) if state else []
         kept = _lines(state) if state else None
         if kept is not None and lines != kept:
@@ -167,10 +169,8 @@ class RunWriter(Memory):
 
     def save(self, state: dict[str, Any], model: nn.Module) -> None:
         """Write a checkpoint and the model; what was saved before stays until this is whole."""
-        whole = Config().as_json() | self.config["config"]  # a setting that came later was at its default
-        settings = {name: value for name, value in whole.items() if name not in FREE}
         # What other files hold is in the checkpoint too, under its checksum: damage to them is noticed.
-        more = {"settings": settings, "metrics": json.loads(json.dumps(self.metrics))}
+        more = {"settings": self._settings, "metrics": json.loads(json.dumps(self.metrics))}
 
         def write() -> None:
             if self._mine:
@@ -243,7 +243,8 @@ def fingerprint(data: Data) -> dict[str, Any]:
 
 def _same_run(folder: Folder, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Refuse to go on with another run than the one in the folder, saying what differs."""
-    was, now = Config().as_json() | found.get("config", {}), wanted["config"]  # what came later was at its default
+    refuse_old(folder, found)
+    was, now = flat_settings(found), flat_settings(wanted)
     changes = [
         f"{key} was {was.get(key)!r}, now {now[key]!r}" for key in now if key not in FREE and was.get(key) != now[key]
     ]
@@ -266,6 +267,16 @@ def _same_run(folder: Folder, found: dict[str, Any], wanted: dict[str, Any]) -> 
         raise RunError(
             f"{folder.path} was begun by halfsure {made_by}, this is {mine}: another version may train otherwise. "
             f"Go on with halfsure {made_by}, or choose another --out; its model can be used as it is"
+        )
+
+
+def refuse_old(folder: Folder, found: dict[str, Any]) -> None:
+    """Refuse to go on with a run of version 0.1: this version trains otherwise."""
+    if found["format"] == FLAT:
+        made_by = found.get("versions", {}).get("halfsure", "0.1")
+        raise RunError(
+            f"{folder.path} was begun by halfsure {made_by!s:.20} and needs that version to go on. Its model can be "
+            "used as it is: predict, evaluate, report. To train anew, choose another --out"
         )
 
 

@@ -3,7 +3,7 @@
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ class Plan:
     def jobs(self) -> list[Job]:
         """All methods of a seed before the next seed, so that a comparison broken off is one of fewer seeds."""
         return [
-            Job(self.out / f"{method}-s{seed}", replace(config, seed=seed), data, self.source, self.data_config)
+            Job(self.out / f"{method}-s{seed}", config.replace(seed=seed), data, self.source, self.data_config)
             for seed, data in self.data.items()
             for method, config in self.configs.items()
         ]
@@ -62,7 +62,7 @@ class Plan:
             "methods": list(self.configs),
             "seeds": list(self.data),
             "settings": {
-                "data": asdict(self.data_config),
+                "data": self.data_config.as_json(),
                 "config": {method: _settings(config) for method, config in self.configs.items()},
             },
             "command": self.command,
@@ -107,7 +107,9 @@ def scored_part(data: Data) -> str:
 def summary(plan: Plan, outcomes: Sequence[Outcome], baselines: dict[str, dict[str, float]]) -> dict[str, Any]:
     """What came out, as JSON: errors by method and seed, and each method's paired difference to the first."""
     part = scored_part(next(iter(plan.data.values())))
-    lines = {(o.job.config.method, o.job.config.seed): o.metrics[-1] for o in outcomes if o.finished and o.metrics}
+    lines = {
+        (o.job.config.run.method, o.job.config.run.seed): o.metrics[-1] for o in outcomes if o.finished and o.metrics
+    }
     methods = {
         method: _row(part, {s: lines[method, s] for s in plan.data if (method, s) in lines}) for method in plan.configs
     }
@@ -122,7 +124,7 @@ def summary(plan: Plan, outcomes: Sequence[Outcome], baselines: dict[str, dict[s
         "folder": str(plan.out),
         "source": plan.source,
         "seeds": list(plan.data),
-        "steps": next(iter(plan.configs.values())).steps,
+        "steps": next(iter(plan.configs.values())).training.steps,
         "labels": len(next(iter(plan.data.values())).labeled),
         "part": part,
         "methods": methods,
@@ -175,7 +177,7 @@ def _known(data: Data) -> Part:
 
 
 def _settings(config: Config) -> dict[str, Any]:
-    return {name: value for name, value in config.as_json().items() if name not in FREE | {"seed", "method"}}
+    return {name: value for name, value in config.plain.items() if name not in FREE | {"seed", "method"}}
 
 
 def _read(file: Path) -> dict[str, Any] | None:

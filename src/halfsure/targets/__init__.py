@@ -15,7 +15,9 @@ gives a loss a sample, the call itself their mean, and `target(logits)` the goal
 Each works in any map of `halfsure.simplex`.
 """
 
+from halfsure.settings.registry import discover
 from halfsure.targets.ads import ADS, ads_loss
+from halfsure.targets.gate import Clock, Gate, Seen
 from halfsure.targets.min_entropy import MinEntropy
 from halfsure.targets.negative_sampling import NegativeSampling
 from halfsure.targets.pseudo_label import PseudoLabel
@@ -25,9 +27,12 @@ from halfsure.targets.top_m import TopM
 
 __all__ = [
     "ADS",
+    "Clock",
+    "Gate",
     "MinEntropy",
     "NegativeSampling",
     "PseudoLabel",
+    "Seen",
     "Sharpening",
     "Strategy",
     "Target",
@@ -36,3 +41,5 @@ __all__ = [
     "kl",
     "sharpen",
 ]
+
+discover(__name__)

@@ -1,17 +1,27 @@
 """ADaptive Sharpening: the sparse map picks each sample's candidates, and they are sharpened."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor
 
 from halfsure import kernels
 from halfsure._checks import check_logits, check_number
-from halfsure.simplex import SPARSEMAX, Map, narrow, widen
-from halfsure.targets.sharpening import FLATTENS, Sharpening, kl_divergence, self_distillation
+from halfsure.settings import Settings, register
+from halfsure.simplex import SOFTMAX, SPARSEMAX, Map, narrow, widen
+from halfsure.targets.gate import Gate
+from halfsure.targets.sharpening import FLATTENS, Power, Sharpening, kl_divergence, self_distillation
 
 __all__ = ["ADS", "ads_loss"]
 
 
+@dataclass(frozen=True)
+class _Settings(Settings):
+    r: Power = 2.0
+    """Power of ads: the target is p^r over the sample's own candidates, renormalised."""
+
+
+@register
 class ADS(Sharpening):
     """ADaptive Sharpening: pull a sparse p towards `p^r`, renormalised, r ≥ 1. (batch, classes) → scalar.
 
@@ -28,11 +38,23 @@ class ADS(Sharpening):
                 [0.9000, 0.1000, 0.0000]])
     """
 
-    settings = ("r",)
+    name = "ads"
+    about = "adaptive sharpening: towards p^r over the sample's own candidates"
+    home = SPARSEMAX
+    Settings = _Settings
 
-    def __init__(self, r: float = 2.0, map: Map | str = SPARSEMAX) -> None:
-        super().__init__(map=map, distance=kl_divergence)
-        self.r = check_number("r", r, 1, why=FLATTENS)
+    def __init__(self, r: float = _Settings.r, map: Map | str | None = None, gate: Gate | None = None) -> None:
+        super().__init__(map=map, distance=kl_divergence, gate=gate)
+        self.r = _Settings(r).r
+
+    @classmethod
+    def suits(cls, map: Map) -> None:
+        """In softmax it would be plain sharpening."""
+        if map == SOFTMAX:
+            raise ValueError(
+                "adaptive sharpening needs a map that leaves classes out; in softmax it is plain sharpening: use sh in "
+                "its place, as in fixmatch-sh or vat+sh, or omit @softmax"
+            )
 
 
 def ads_loss(logits: Tensor, r: float = 2.0, reduction: Literal["mean", "sum", "none"] = "mean") -> Tensor:

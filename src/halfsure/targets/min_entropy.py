@@ -2,12 +2,14 @@
 
 from torch import Tensor
 
+from halfsure.settings import register
 from halfsure.simplex import negative_shannon
 from halfsure.targets.strategy import Strategy
 
 __all__ = ["MinEntropy"]
 
 
+@register
 class MinEntropy(Strategy):
     """Minimum entropy: `−Σ p log p`. (batch, classes) → scalar.
 
@@ -17,5 +19,9 @@ class MinEntropy(Strategy):
         tensor([0.6931, 0.0012])
     """
 
-    def _losses(self, logits: Tensor) -> Tensor:
+    name = "me"
+    about = "minimum entropy: lower the entropy of every prediction"
+
+    def cost(self, logits: Tensor) -> Tensor:
+        """The entropy. (batch, classes) → (batch,)."""
         return 0 - negative_shannon(self.map(logits))  # a minus sign would give −0 for sure predictions

@@ -3,13 +3,16 @@
 import torch
 from torch import Tensor
 
-from halfsure._checks import check_number
-from halfsure.simplex import SOFTMAX, Map, fenchel_young
-from halfsure.targets.strategy import Strategy, Target
+from halfsure.settings import register
+from halfsure.simplex import Map
+from halfsure.targets.gate import Gate
+from halfsure.targets.gates import Fixed
+from halfsure.targets.strategy import Strategy
 
 __all__ = ["PseudoLabel"]
 
 
+@register
 class PseudoLabel(Strategy):
     """Pull p towards its best class where `max p ≥ threshold`; 0 takes every sample. (batch, classes) → scalar.
 
@@ -23,18 +26,24 @@ class PseudoLabel(Strategy):
                 [0., 1.]]), weight=tensor([1., 0.]))
     """
 
-    settings = ("threshold",)
+    name = "pl"
+    about = "pseudo-label: towards the best class, where the gate lets the sample through"
+    gated = Fixed.name
 
-    def __init__(self, threshold: float = 0.95, map: Map | str = SOFTMAX) -> None:
-        super().__init__(map)
-        self.threshold = check_number("threshold", threshold, 0, 1)
+    def __init__(
+        self,
+        threshold: float = Fixed.Settings.threshold,
+        map: Map | str | None = None,
+        gate: Gate | None = None,
+    ) -> None:
+        super().__init__(map, gate or Fixed(threshold))
 
-    def _losses(self, logits: Tensor) -> Tensor:
-        probs = self.map(logits)
-        targets, weight = self._guess(probs.detach())
-        return weight * fenchel_young(self.map, logits, probs, targets)
+    @property
+    def threshold(self) -> float:
+        """The threshold of its gate, where the gate has one."""
+        return float(getattr(self.gate, "threshold"))  # noqa: B009 - an error of its own where it has none
 
-    def _guess(self, probs: Tensor) -> Target:
+    def goal(self, probs: Tensor) -> Tensor:
+        """One-hot of the best class; a NaN row stays NaN. (batch, classes) → (batch, classes)."""
         best = probs.max(-1, keepdim=True)
-        one_hot = (0 * probs).scatter_add(-1, best.indices, torch.ones_like(best.values))  # a NaN row stays NaN
-        return Target(one_hot, (best.values.squeeze(-1) >= self.threshold).to(probs.dtype))
+        return (0 * probs).scatter_add(-1, best.indices, torch.ones_like(best.values))

@@ -1,21 +1,26 @@
 """Sharpening: towards a power of the prediction, and the distance to it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 from torch import Tensor
 
 from halfsure import kernels
 from halfsure._checks import check_number, check_probs
-from halfsure.simplex import SOFTMAX, SPARSEMAX, Map, fenchel_young, narrow, widen
-from halfsure.targets.strategy import Strategy, Target, ones
+from halfsure.settings import Between, Settings, register
+from halfsure.simplex import SPARSEMAX, Map, fenchel_young, narrow, widen
+from halfsure.targets.gate import Gate
+from halfsure.targets.strategy import Strategy
 
-__all__ = ["FLATTENS", "Distance", "Sharpening", "kl", "kl_divergence", "self_distillation", "sharpen"]
+__all__ = ["FLATTENS", "Distance", "Power", "Sharpening", "kl", "kl_divergence", "self_distillation", "sharpen"]
 
 Distance = Callable[[Map, Tensor, Tensor, Tensor], Tensor]
 """(map, logits, probs, targets) → losses: how far the prediction `probs = map(logits)` is from its targets."""
 
 
 FLATTENS = "a power below 1 would flatten, not sharpen"
+Power = Annotated[float, Between(1, why=FLATTENS)]
 
 
 def sharpen(probs: Tensor, r: float = 2.0, dim: int = -1) -> Tensor:
@@ -45,6 +50,13 @@ def kl_divergence(map: Map, logits: Tensor, probs: Tensor, targets: Tensor) -> T
     return kl(targets, probs)
 
 
+@dataclass(frozen=True)
+class _Settings(Settings):
+    temperature: Annotated[float, Between(1e-9, 1, why="a temperature above 1 would flatten")] = 0.5
+    """Temperature of sh: the target is p^(1/temperature), renormalised."""
+
+
+@register
 class Sharpening(Strategy):
     """Pull p towards `p^(1/λ)`, renormalised, λ being the temperature. (batch, classes) → scalar.
 
@@ -59,11 +71,19 @@ class Sharpening(Strategy):
         tensor([0.0671, 0.0000])
     """
 
-    settings: tuple[str, ...] = ("temperature",)
+    name = "sh"
+    about = "sharpening: towards p^(1/temperature), every class"
+    Settings: ClassVar[Any] = _Settings
 
-    def __init__(self, temperature: float = 0.5, map: Map | str = SOFTMAX, distance: Distance = fenchel_young) -> None:
-        super().__init__(map)
-        self.r = 1 / check_number("temperature", temperature, 1e-9, 1, why="a temperature above 1 would flatten")
+    def __init__(
+        self,
+        temperature: float = _Settings.temperature,
+        map: Map | str | None = None,
+        distance: Distance = fenchel_young,
+        gate: Gate | None = None,
+    ) -> None:
+        super().__init__(map, gate)
+        self.r = 1 / _Settings(temperature).temperature
         if not callable(distance):
             raise TypeError(f"distance must be a function (map, logits, probs, targets) → losses, got {distance!r}")
         self.distance = distance
@@ -73,14 +93,17 @@ class Sharpening(Strategy):
         """λ, the inverse of the power r."""
         return 1 / self.r
 
-    def _losses(self, logits: Tensor) -> Tensor:
+    def cost(self, logits: Tensor) -> Tensor:
+        """How far predictions are from their own sharpened selves. (batch, classes) → (batch,)."""
         return self_distillation(self.map, logits, self.r, self.distance)
 
-    def _mean(self, logits: Tensor) -> Tensor:
+    def mean_cost(self, logits: Tensor) -> Tensor:
+        """The same on average, by one kernel where there is one. (batch, classes) → scalar."""
         return self_distillation(self.map, logits, self.r, self.distance, mean=True)
 
-    def _guess(self, probs: Tensor) -> Target:
-        return Target(_sharpen(probs, self.r), ones(probs))
+    def goal(self, probs: Tensor) -> Tensor:
+        """p^r, renormalised. (batch, classes) → (batch, classes)."""
+        return _sharpen(probs, self.r)
 
 
 def self_distillation(map: Map, logits: Tensor, r: float, distance: Distance, *, mean: bool = False) -> Tensor:

@@ -1,16 +1,26 @@
 """A fixed number of candidates: ADS's rival."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-from halfsure._checks import check_count, check_number
-from halfsure.simplex import SOFTMAX, Map
-from halfsure.targets.sharpening import FLATTENS, Sharpening
-from halfsure.targets.strategy import Target
+from halfsure._checks import check_count
+from halfsure.settings import Settings, register
+from halfsure.simplex import Map
+from halfsure.targets.gate import Gate
+from halfsure.targets.sharpening import Power, Sharpening
 
 __all__ = ["TopM"]
 
 
+@dataclass(frozen=True)
+class _Settings(Settings):
+    r: Power = 2.0
+    """Power of topM: the target is p^r over the M best classes, renormalised."""
+
+
+@register
 class TopM(Sharpening):
     """ADS's rival with a fixed number of candidates: sharpen over the m largest logits. (batch, classes) → scalar.
 
@@ -22,25 +32,34 @@ class TopM(Sharpening):
         tensor([[0.8808, 0.1192, 0.0000]])
     """
 
-    settings = ("m", "r")
+    name = "top"
+    about = "fixed candidates: towards p^r over the M best classes, as in top3"
+    numbered = "m"
+    Settings = _Settings
 
-    def __init__(self, m: int, r: float = 2.0, map: Map | str = SOFTMAX) -> None:
-        super().__init__(map=map)
-        self.r = check_number("r", r, 1, why=FLATTENS)
+    def __init__(self, m: int, r: float = _Settings.r, map: Map | str | None = None, gate: Gate | None = None) -> None:
+        super().__init__(map=map, gate=gate)
+        self.r = _Settings(r).r
         self.m = check_count("m", m, 1)
 
-    def _losses(self, logits: Tensor) -> Tensor:
-        return super()._losses(self._leaders(logits))
+    def cost(self, logits: Tensor) -> Tensor:
+        """As Sharpening's, over the leaders. (batch, classes) → (batch,)."""
+        return super().cost(self._leaders(logits))
 
-    def _mean(self, logits: Tensor) -> Tensor:
-        return super()._mean(self._leaders(logits))
+    def mean_cost(self, logits: Tensor) -> Tensor:
+        """The same on average. (batch, classes) → scalar."""
+        return super().mean_cost(self._leaders(logits))
 
-    def _target(self, logits: Tensor) -> Target:
-        return super()._target(self._leaders(logits))
+    def predict(self, logits: Tensor) -> Tensor:
+        """The map over the leaders. (batch, classes) → (batch, classes)."""
+        return self.map(self._leaders(logits))
 
-    def _guess(self, probs: Tensor) -> Target:
-        # The m best of a given prediction; after `_target` there are no others left.
-        return super()._guess(self._leaders(probs, 0.0))
+    def goal(self, probs: Tensor) -> Tensor:
+        """The m best of a prediction, sharpened; after `predict` there are no others. (batch, classes) → the same."""
+        return super().goal(self._leaders(probs, 0.0))
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("(", f"(m={self.m}, ", 1)
 
     def _leaders(self, values: Tensor, masked: float = -torch.inf) -> Tensor:
         classes = values.shape[-1]

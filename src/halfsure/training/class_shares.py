@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfsure.data import Data, DataError
-from halfsure.training.config import Config
 
-__all__ = ["class_settings", "expected_shares", "label_shares", "listed"]
+__all__ = ["class_weights", "label_shares", "listed", "prior_shares"]
 
 SHOWN = 10  # names of classes in one sentence
 
@@ -21,32 +20,32 @@ def label_shares(data: Data) -> NDArray[np.float64]:
     return shares
 
 
-def expected_shares(data: Data, config: Config) -> NDArray[np.float64]:
-    """Share of each class that predictions should have: a prior that was given, or that of the labels. → (classes,)."""
-    if config.prior is None:
-        return label_shares(data)
-    return np.array(class_settings(data, config)["prior"])
-
-
 def listed(names: Sequence[str]) -> str:
     """Names of classes in a sentence, the first of them where they are many."""
     left = len(names) - SHOWN
     return ", ".join(names[:SHOWN]) + (f" and {left:,} more" if left > 0 else "")
 
 
-def class_settings(data: Data, config: Config) -> dict[str, Any]:
-    """`class_weight` and `prior` of an algorithm, where the config asks for them."""
-    settings: dict[str, Any] = {}
+def class_weights(data: Data, asked: Any) -> list[float] | None:
+    """The weight of each class in the supervised term, for `balanced` or given ones; None for None."""
+    if asked is None:
+        return None
     shares = label_shares(data)
-    if config.class_weight is not None:
-        weights = 1 / shares if config.class_weight == "balanced" else _given("class_weight", config.class_weight, data)
-        # Scaled so that the labels weigh 1 on average: the terms of the objective keep their proportions.
-        settings["class_weight"] = (weights / (shares @ weights)).tolist()
-    if config.prior is not None:
-        named = {"labels": shares, "uniform": np.full(len(shares), 1 / len(shares))}
-        prior = named[config.prior] if isinstance(config.prior, str) else _given("prior", config.prior, data)
-        settings["prior"] = (prior / prior.sum()).tolist()
-    return settings
+    weights = 1 / shares if isinstance(asked, str) else _given("class_weight", asked, data)
+    # Scaled so that the labels weigh 1 on average: the terms of the objective keep their proportions.
+    found: list[float] = (weights / (shares @ weights)).tolist()
+    return found
+
+
+def prior_shares(data: Data, asked: Any) -> list[float] | None:
+    """The class shares that targets are held to, for `labels`, `uniform` or given ones; None for None."""
+    if asked is None:
+        return None
+    shares = label_shares(data)
+    named = {"labels": shares, "uniform": np.full(len(shares), 1 / len(shares))}
+    prior = named[asked] if isinstance(asked, str) else _given("prior", asked, data)
+    found: list[float] = (prior / prior.sum()).tolist()
+    return found
 
 
 def _given(name: str, values: Any, data: Data) -> NDArray[np.float64]:

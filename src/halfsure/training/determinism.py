@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import torch
 from torch.backends import cudnn
 
-from halfsure.training.config import Config
+from halfsure.training.config import MachineSettings
 from halfsure.training.errors import RunError
 
 __all__ = ["PROMISE", "require_workspace", "torch_settings"]
@@ -24,9 +24,9 @@ PROMISE = {
 }
 
 
-def require_workspace(config: Config, device: torch.device) -> None:
+def require_workspace(machine: MachineSettings, device: torch.device) -> None:
     """Have cuBLAS repeat itself if the run is to be deterministic; it can be told before CUDA begins, not after."""
-    if not config.deterministic or device.type != "cuda" or os.environ.get(WORKSPACE) in REPEATABLE:
+    if not machine.deterministic or device.type != "cuda" or os.environ.get(WORKSPACE) in REPEATABLE:
         return
     if torch.cuda.is_initialized() or WORKSPACE in os.environ:
         raise RunError(
@@ -37,14 +37,14 @@ def require_workspace(config: Config, device: torch.device) -> None:
 
 
 @contextmanager
-def torch_settings(config: Config) -> Iterator[None]:
+def torch_settings(machine: MachineSettings) -> Iterator[None]:
     """Threads, determinism and the random state of torch, given back afterwards as they were."""
     threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     only_warns, tries = torch.is_deterministic_algorithms_warn_only_enabled(), cudnn.benchmark
     with torch.random.fork_rng():
         try:
-            torch.set_num_threads(config.threads or threads)
-            if config.deterministic:
+            torch.set_num_threads(machine.threads or threads)
+            if machine.deterministic:
                 torch.use_deterministic_algorithms(True)
                 cudnn.benchmark = False
             yield

@@ -11,7 +11,7 @@ from halfsure.algorithms import Algorithm
 from halfsure.data import Data
 from halfsure.data.random import permute
 from halfsure.metrics import dead_classes, pseudo_labels, score
-from halfsure.training.class_shares import expected_shares
+from halfsure.training.class_shares import label_shares, prior_shares
 from halfsure.training.config import Config
 from halfsure.training.inference import logits_of
 from halfsure.training.ranks import Ranks
@@ -46,18 +46,20 @@ class Evaluator:
 
     def due(self, step: int) -> bool:
         """Whether to evaluate after so many steps: evenly, the last time at the end, and at the start if asked."""
-        number, steps = self.config.evaluations, self.config.steps
-        return step * number // steps > (step - 1) * number // steps or (step == 1 and self.config.from_start)
+        number, steps = self.config.evaluation.evaluations, self.config.training.steps
+        return step * number // steps > (step - 1) * number // steps or (
+            step == 1 and self.config.evaluation.from_start
+        )
 
     def line(self, step: int, model: nn.Module) -> dict[str, Any]:
         """One line of metrics.jsonl."""
-        last = step == self.config.steps
+        last = step == self.config.training.steps
         line: dict[str, Any] = {}
         known: dict[str, Tensor] = {}
         self.ranks.share_buffers(model)
         for name, part in (("test", self.data.test), ("val", self.data.val)):
             if part is not None and len(part):
-                limit = 0 if last or name == "val" else self.config.test_sample
+                limit = 0 if last or name == "val" else self.config.evaluation.test_sample
                 chosen = self._some(len(part), limit)
                 known[name] = torch.from_numpy(part.labels[chosen])
                 line[name], _ = self._score(model, part.samples, known[name], chosen)
@@ -78,7 +80,7 @@ class Evaluator:
         return score(logits, labels, self.algorithm.map), logits
 
     def _logits(self, model: nn.Module, samples: NDArray[Any], chosen: NDArray[np.int64]) -> Tensor:
-        batch = self.config.eval_batch
+        batch = self.config.evaluation.eval_batch
         logits = logits_of(model, samples, self.preprocessing, batch=batch, ranks=self.ranks, chosen=chosen)
         if not bool(logits.isfinite().all()):
             raise FloatingPointError("the output of the averaged model")
@@ -86,7 +88,7 @@ class Evaluator:
 
     def _unlabeled(self) -> NDArray[np.int64]:
         """The unlabeled samples to score, ascending."""
-        data, limit = self.data, self.config.unlabeled_sample
+        data, limit = self.data, self.config.evaluation.unlabeled_sample
         labeled = np.unique(data.labeled)
         if data.unlabeled is None:  # then they are not written down: of ten million samples only some are scored
             return others(self._some(len(data.train) - len(labeled), limit), labeled)
@@ -97,7 +99,7 @@ class Evaluator:
         """Places among so many samples: all, or as many as the limit says, always the same ones."""
         if not limit or limit >= count:
             return np.arange(count)
-        return np.sort(permute(np.arange(limit), count, self.config.seed, SALT))
+        return np.sort(permute(np.arange(limit), count, self.config.run.seed, SALT))
 
     def _dead(self, predicted: list[int], labels: Tensor) -> list[str]:
         """Classes that the model hardly predicts any more, although they are there."""
@@ -105,8 +107,13 @@ class Evaluator:
         if len(known) == len(labels):
             expected = torch.bincount(known, minlength=len(self.data.classes)).tolist()
         else:
-            expected = expected_shares(self.data, self.config).tolist()
+            expected = self._shares().tolist()
         return [self.data.classes[index] for index in dead_classes(predicted, expected)]
+
+    def _shares(self) -> NDArray[np.float64]:
+        """Share of each class that predictions should have: a prior that was given, or that of the labels."""
+        prior = prior_shares(self.data, getattr(self.config.sections["algorithm"], "prior", None))
+        return label_shares(self.data) if prior is None else np.array(prior)
 
     def _constant(self, model: nn.Module, predicted: list[list[int]]) -> str | None:
         """The class that is predicted for every sample, of whatever class; None if there is no such."""

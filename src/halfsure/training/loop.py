@@ -4,7 +4,7 @@ import copy
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,11 +12,11 @@ from rich.console import Console
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from halfsure.algorithms import Algorithm, FixMatch
+from halfsure.algorithms import Algorithm, Facts
 from halfsure.data import Data, DataError
-from halfsure.nets import is_separable
+from halfsure.nets import Network, is_separable
 from halfsure.simplex import Map
-from halfsure.training.class_shares import class_settings, listed
+from halfsure.training.class_shares import listed
 from halfsure.training.config import Config, parse_time
 from halfsure.training.determinism import PROMISE, require_workspace, torch_settings
 from halfsure.training.errors import BrokenError, CollapseWarning, RunError, StoppedError
@@ -27,7 +27,6 @@ from halfsure.training.ranks import Ranks, local_device, ranks_for
 from halfsure.training.signals import stop_signals
 from halfsure.training.state import Training, seconds_a_step
 from halfsure.views.batch import Views
-from halfsure.views.kinds import make_views
 from halfsure.views.preprocessing import Preprocessing
 
 __all__ = ["Trained", "require_views", "train"]
@@ -66,22 +65,25 @@ def train(
     `views` replace those the config describes; `watch` is called after each step with how many are done. The network is
     trained in place; what is returned holds its averaged copy.
     """
-    config.check()
-    device = local_device(config.device)
-    require_workspace(config, device)
-    algorithm = config.algorithm(**class_settings(data, config)).to(device)
-    preprocessing = Preprocessing.of(data, config.normalise)
-    views = views or make_views(data, preprocessing, config)
+    config = config.suited(data)
+    device = local_device(config.machine.device)
+    require_workspace(config.machine, device)
+    preprocessing = config.preprocessing(data)
+    views = views or config.make_views(data, preprocessing)
+    algorithm = config.algorithm(data)
     require_views(views, algorithm, data)
-    model = _prepare(model, data, preprocessing, config, device)
-    if isinstance(algorithm, FixMatch) and config.weak_grad is None:
-        algorithm.weak_grad = bool(algorithm.added) or not is_separable(model)
-    with torch_settings(config), ranks_for(device) as ranks:
+    model, facts = _prepare(model, data, preprocessing, config, device)
+    with torch.random.fork_rng():
+        torch.manual_seed(config.run.seed)  # heads begin as networks do, by the seed
+        algorithm.prepare(facts)
+    algorithm = _moved(algorithm, config, device)
+    algorithm.settle(is_separable(model))
+    with torch_settings(config.machine), ranks_for(device) as ranks:
         trial = _rehearse(model, algorithm, data, views, config, ranks=ranks)
         with (memory or Memory()).join(ranks) as kept:
-            if config.time is not None:
+            if config.training.time is not None:
                 evaluator = Evaluator(data, preprocessing, algorithm, config, ranks=ranks)
-                config = replace(config, steps=kept.steps() or _steps_in(config.time, trial, evaluator))
+                config = config.replace(steps=kept.steps() or _steps_in(config.training.time, trial, evaluator))
             del trial
             kept.claim(data, config, algorithm.map, preprocessing)
             training = Training(model, algorithm, data, views, config, ranks=ranks)
@@ -106,18 +108,18 @@ def _run(
     else:
         memory.save(training.state(), training.average.model)
     shown = console if training.ranks.first else None
-    with Display(shown, training.done, training.config.steps, watch) as display:
-        promise = [PROMISE[training.device.type]] if training.config.deterministic else []
+    with Display(shown, training.done, training.config.training.steps, watch) as display:
+        promise = [PROMISE[training.device.type]] if training.config.machine.deterministic else []
         display.notes([*promise, *memory.remarks])
         _loop(training, evaluator, memory, display)
 
 
 def _loop(training: Training, evaluator: Evaluator, memory: Memory, display: Display) -> None:
     config, averaged = training.config, training.average.model
-    saved = time.monotonic()
+    often, saved = 60 * config.evaluation.save_minutes, time.monotonic()
     with stop_signals() as stop:
-        training.wishes = lambda: (stop.signal is not None, time.monotonic() - saved > 60 * config.save_minutes)
-        while training.done < config.steps:
+        training.wishes = lambda: (stop.signal is not None, time.monotonic() - saved > often)
+        while training.done < config.training.steps:
             training.update()
             display.step(training.done)
 
@@ -137,21 +139,22 @@ def _loop(training: Training, evaluator: Evaluator, memory: Memory, display: Dis
             if saving:
                 memory.save(training.state(), averaged)
                 saved = time.monotonic()
-            if stopping and training.done < config.steps:
+            if stopping and training.done < config.training.steps:
                 raise StoppedError(f"stopped after step {training.done:,}. {memory.last_good()}", stop.signal or 15)
 
 
 def _warn_of_collapse(config: Config, line: dict[str, Any]) -> None:
     """Name the classes that the model does not predict in the end, or the only one that it does."""
+    method, steps = config.run.method, config.training.steps
     remedy = "train longer, or lower the learning rate, the weight of the unlabeled terms, or (vat) epsilon"
     if line.get("constant") is not None:
         told = (
-            f"{config.method} predicts {line['constant']} for every sample, of whatever class: it collapsed, or has "
-            f"learnt nothing in {config.steps:,} steps. Its error is no result: {remedy}; or the samples do not differ"
+            f"{method} predicts {line['constant']} for every sample, of whatever class: it collapsed, or has "
+            f"learnt nothing in {steps:,} steps. Its error is no result: {remedy}; or the samples do not differ"
         )
-    elif line.get("dead") and config.steps >= HARDLY_BEGUN:
+    elif line.get("dead") and steps >= HARDLY_BEGUN:
         told = (
-            f"{config.method} hardly predicts {listed(line['dead'])}: they died out, a collapse, or were not learnt "
+            f"{method} hardly predicts {listed(line['dead'])}: they died out, a collapse, or were not learnt "
             f"yet, or are far rarer than among the labels. Unless it is the last, the error is no result: {remedy}"
         )
     else:
@@ -161,22 +164,24 @@ def _warn_of_collapse(config: Config, line: dict[str, Any]) -> None:
 
 def _prepare(
     model: nn.Module, data: Data, preprocessing: Preprocessing, config: Config, device: torch.device
-) -> nn.Module:
-    """Move the network to where it trains, and see that it gives one logit a class."""
+) -> tuple[nn.Module, Facts]:
+    """Move the network to where it trains, see that it gives one logit per class, and what features it has."""
     if any(is_lazy(parameter) for parameter in model.parameters()):
         raise RunError("the network has lazy modules: pass a sample through it once, so that they get their sizes")
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise RunError("the network has no parameters to train: none requires a gradient")
-    layout = torch.channels_last if config.channels_last and data.kind == "image" else torch.preserve_format
-    dtype = torch.float64 if config.precision == "float64" else torch.float32
+    layout = torch.channels_last if config.machine.channels_last and data.kind == "image" else torch.preserve_format
     model = model.to(device)
+    dtype = _dtype(config)
     model._apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
     model.to(memory_format=layout)  # type: ignore[call-overload]  # torch's stubs leave it out
     # A part that its owner put into evaluation mode, such as the norms of a trained backbone, stays in it.
     modes = {module: module.training or not model.training for module in model.modules()}
     model.eval()
     with torch.no_grad():
-        logits = model(preprocessing(data.train.samples[:2]).to(device, dtype))
+        samples = preprocessing(data.train.samples[:2]).to(device, dtype)
+        logits = model(samples)
+        features = model.features(samples) if isinstance(model, Network) else None
     for module, mode in modes.items():
         module.training = mode
     if not isinstance(logits, torch.Tensor) or logits.shape[1:] != (len(data.classes),):
@@ -185,7 +190,20 @@ def _prepare(
             f"{data.name} has {len(data.classes)} classes, so for 2 samples the network must return logits "
             f"(2, {len(data.classes)}); it returns {found}"
         )
-    return model
+    size = None if features is None else features.shape[-1]
+    return model, Facts(len(data.classes), len(data.train), size)
+
+
+def _moved(algorithm: Algorithm, config: Config, device: torch.device) -> Algorithm:
+    """The algorithm where the network trains, what it learns in the network's precision."""
+    algorithm = algorithm.to(device)
+    for weight in algorithm.parameters():
+        weight.data = weight.data.to(_dtype(config))
+    return algorithm
+
+
+def _dtype(config: Config) -> torch.dtype:
+    return torch.float64 if config.machine.precision == "float64" else torch.float32
 
 
 def _rehearse(
@@ -197,7 +215,7 @@ def _rehearse(
         trial.step(0)
     except (ValueError, RuntimeError) as error:
         why = ALONE if ONE_VALUE in str(error) else str(error)
-        raise RunError(f"{config.method} cannot take a step on {data.name}: {why}") from error
+        raise RunError(f"{config.run.method} cannot take a step on {data.name}: {why}") from error
     return trial
 
 
@@ -206,8 +224,8 @@ def _steps_in(budget: str, trial: Training, evaluator: Evaluator) -> int:
     seconds = parse_time(budget)
     pace = seconds_a_step(trial, at_most=min(5.0, 0.05 * seconds))
     began = time.monotonic()
-    evaluator.line(trial.config.steps, trial.average.model)
-    evaluations = trial.ranks.same(time.monotonic() - began) * trial.config.evaluations
+    evaluator.line(trial.config.training.steps, trial.average.model)
+    evaluations = trial.ranks.same(time.monotonic() - began) * trial.config.evaluation.evaluations
     return max(1, int((0.95 * seconds - evaluations) / pace))
 
 
@@ -225,7 +243,7 @@ def _check_finite(training: Training, memory: Memory, *, weights: bool) -> None:
 
 def _lost(what: str, step: int, training: Training, memory: Memory) -> BrokenError:
     return BrokenError(
-        f"{what} became infinite or NaN in step {step:,} of {training.config.method}: lower the learning "
+        f"{what} became infinite or NaN in step {step:,} of {training.config.run.method}: lower the learning "
         f"rate or clip gradients, in a new folder, or look for such values in the data. {memory.where()}"
     )
 

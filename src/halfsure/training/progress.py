@@ -52,9 +52,8 @@ class Display:
         if self._console is None or not terms or now - self._shown < SECONDS[self._live]:
             return
         self._shown = now
-        text = f"loss {terms['total']:.3f} = " + " + ".join(
-            f"{name[0].upper()} {terms[name]:.3f}" for name in ("supervised", "consistency", "distillation")
-        )
+        parts = [f"{name[0].upper()} {value:.3f}" for name, value in terms.items() if name != "total"]
+        text = f"loss {terms['total']:.3f} = {' + '.join(parts)}"
         if self._progress is not None:
             progress = self._progress
             self._attempt(lambda: progress.update(self._task, completed=done, text=f"{text}{self._error}"))

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -94,6 +94,23 @@ class Ranks:
         distributed.all_gather(shards, padded)
         return torch.stack(shards, 1).flatten(0, 1)[:total]
 
+    def gathered(self, rows: Tensor) -> Tensor:
+        """The rows of all ranks, rank after rank, without a gradient; each may have another number. (n, …) → (N, …)."""
+        if self.size == 1:
+            return rows
+        counts = [int(count) for count in self.all_objects(len(rows))]
+        padded = rows.new_zeros((max(counts), *rows.shape[1:]))
+        padded[: len(rows)] = rows.detach()
+        shards = [torch.empty_like(padded) for _ in counts]
+        distributed.all_gather(shards, padded)
+        return torch.cat([shard[:count] for shard, count in zip(shards, counts, strict=True)])
+
+    def average_gradients(self, weights: Sequence[nn.Parameter]) -> None:
+        """Average the gradients of weights that `wrap` does not know of; one that a rank lacks counts as 0."""
+        if self.size > 1:
+            for weight in weights:
+                weight.grad = self.average(torch.zeros_like(weight) if weight.grad is None else weight.grad)
+
     def same_object(self, value: T) -> T:
         """The first rank's value, on all."""
         if self.size == 1:
@@ -142,7 +159,19 @@ class Ranks:
             # Batch-norm statistics stay each rank's own on the CPU; the first rank's are evaluated and saved. The newer
             # name of this option is not known to older versions of torch.
             warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
-            return DistributedDataParallel(model, device_ids=ids, broadcast_buffers=False)
+            return DistributedDataParallel(_Passes(model), device_ids=ids, broadcast_buffers=False)
+
+
+class _Passes(nn.Module):
+    """A network whose features can be asked for by the pass that the ranks share."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, samples: Tensor, features: bool = False) -> Tensor:
+        found: Tensor = self.model.features(samples) if features else self.model(samples)  # type: ignore[operator]
+        return found
 
 
 def launched() -> bool:

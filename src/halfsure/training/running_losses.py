@@ -6,12 +6,12 @@ from torch import Tensor
 from halfsure.algorithms import Losses, Objective
 from halfsure.training.ranks import Ranks
 
-__all__ = ["TERMS", "Window"]
+__all__ = ["TOTAL", "RunningLosses"]
 
-TERMS = ("total", "supervised", "consistency", "distillation")
+TOTAL = "total"
 
 
-class Window:
+class RunningLosses:
     """Means over the steps since the last evaluation.
 
     The numbers of a step stay on their device until they are read: to read one makes the host wait for all that the
@@ -20,7 +20,7 @@ class Window:
 
     def __init__(self) -> None:
         self._sums: dict[str, list[float]] = {}
-        self._unread: list[dict[str, tuple[Tensor, int]]] = []
+        self._unread: list[tuple[dict[str, tuple[Tensor, int]], int]] = []
 
     @property
     def unread(self) -> int:
@@ -29,22 +29,22 @@ class Window:
 
     def add(self, terms: Objective, losses: Losses) -> None:
         """Take a step in."""
-        step = {name: (getattr(terms, name).detach(), 1) for name in TERMS}
+        step = {name: (value.detach(), 1) for name, value in {TOTAL: terms.total, **terms.terms}.items()}
         step |= {name: (values.sum(), len(values)) for name, values in losses.diagnostics.items()}
-        self._unread.append(step)
+        self._unread.append((step, len(terms.terms) + 1))
 
     def read(self) -> list[dict[str, float]]:
         """The loss terms of the steps that were not read yet, by one look at the device."""
         unread, self._unread = self._unread, []
         if not unread:
             return []
-        numbers = iter(torch.stack([value for step in unread for value, _ in step.values()]).tolist())
+        numbers = iter(torch.stack([value for step, _ in unread for value, _ in step.values()]).tolist())
         found = []
-        for step in unread:
+        for step, terms in unread:
             totals = {name: next(numbers) for name in step}
             for name, (_, count) in step.items():
                 self._add(name, totals[name], count)
-            found.append({name: totals[name] for name in TERMS})
+            found.append(dict(list(totals.items())[:terms]))
         return found
 
     def means(self, ranks: Ranks) -> dict[str, float]:

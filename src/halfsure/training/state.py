@@ -12,14 +12,16 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import clip_grad_norm_
 
-from halfsure.algorithms import Algorithm, Losses, Objective, objective, ramp
+from halfsure.algorithms import Algorithm, Context, Losses, Objective, objective, ramp
 from halfsure.data import Data
+from halfsure.settings import find
+from halfsure.targets import Clock
 from halfsure.training.average import Average
 from halfsure.training.config import Config
 from halfsure.training.errors import RunError
-from halfsure.training.optimiser import make_optimizer, rate
+from halfsure.training.optimisers import rate
 from halfsure.training.ranks import Ranks
-from halfsure.training.running_losses import TERMS, Window
+from halfsure.training.running_losses import TOTAL, RunningLosses
 from halfsure.training.saved_state import check_state
 from halfsure.views.batch import ViewName, Views
 from halfsure.views.draws import base_key
@@ -32,7 +34,7 @@ AHEAD = 50  # steps that may be given to a device before the host looks at what 
 
 
 class Training:
-    """Model, averaged model, optimiser, streams: what a checkpoint holds."""
+    """Model, averaged model, algorithm, optimiser, streams: what a checkpoint holds."""
 
     def __init__(
         self, model: nn.Module, algorithm: Algorithm, data: Data, views: Views, config: Config, *, ranks: Ranks
@@ -40,10 +42,14 @@ class Training:
         self.model, self.algorithm, self.config, self.ranks = model, algorithm, config, ranks
         self.device = next(model.parameters()).device
         self.feed = make_feed(data, views, algorithm.views, config, ranks=ranks, device=self.device)
-        self.average = Average(model, config.ema)
-        self.optimizer = make_optimizer(model, config)
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=config.precision == "fp16")
-        self.window = Window()
+        self.average = Average(model, config.training.ema)
+        heads = list(algorithm.parameters())
+        self.heads = Average(algorithm, config.training.ema) if heads else None
+        """The averaged copy of the algorithm, where it has something to learn."""
+        learning = nn.ModuleList([model, algorithm]) if heads else model
+        self.optimizer = find("optimizer", config.run.optimizer).make(learning, config.optimiser)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=config.machine.precision == "fp16")
+        self.running = RunningLosses()
         norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
         self._norms = [(norm, norm.momentum) for norm in norms if norm.momentum is not None]
         self.done, self.seconds = 0, 0.0
@@ -53,8 +59,9 @@ class Training:
         """What this rank would like all to do after the step."""
         self._granted: list[bool] = []
         self._weights = [weight for group in self.optimizer.param_groups for weight in group["params"]]
+        self._heads, self._term_weights = heads, algorithm.weights
         self._shared = ranks.wrap(model, self.device)
-        if config.compile:
+        if config.machine.compile:
             model.compile()
 
     def update(self) -> Objective:
@@ -62,7 +69,9 @@ class Training:
         began = time.monotonic()
         terms, losses = self.step(self.done)
         self.average.update(self.model, self.done)
-        self.window.add(terms, losses)
+        if self.heads is not None:
+            self.heads.update(self.algorithm, self.done)
+        self.running.add(terms, losses)
         self.done += 1
         self.seconds += time.monotonic() - began
         return terms
@@ -70,16 +79,16 @@ class Training:
     @property
     def unseen(self) -> bool:
         """Whether it is time to look: on the CPU after every step, elsewhere a look stops the device."""
-        return self.window.unread >= (1 if self.device.type == "cpu" else AHEAD)
+        return self.running.unread >= (1 if self.device.type == "cpu" else AHEAD)
 
     def look(self) -> tuple[str, int] | None:
         """Read the losses of the steps since the last look. → the first one that is lost and its step, if one is."""
         began = time.monotonic()
-        found = self.window.read()
+        found = self.running.read()
         self.seconds += time.monotonic() - began
         self.losses = found[-1] if found else self.losses
         for step, losses in enumerate(found, self.done - len(found) + 1):
-            for name in (*TERMS[1:], TERMS[0]):
+            for name in (*(name for name in losses if name != TOTAL), TOTAL):
                 if not math.isfinite(losses[name]):
                     return f"the {name} loss", step
         return None
@@ -90,23 +99,32 @@ class Training:
 
     def step(self, step: int) -> tuple[Objective, Losses]:
         """A batch, its losses, their gradient, new weights."""
-        config = self.config
+        config, training = self.config, self.config.training
         # What a network draws by itself, dropout, follows from seed, step and rank: nothing has to be remembered.
-        self._seed(int(base_key(DROPOUT, config.seed, self.ranks.rank, step)))
+        self._seed(int(base_key(DROPOUT, config.run.seed, self.ranks.rank, step)))
         batch = self.feed.next(step)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate(config, step)
-        half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(config.precision)
+            group["lr"] = rate(config.optimiser, step, training.steps)
+        context = Context(
+            self._shared,
+            batch,
+            self.average.model,
+            None if self.heads is None else self.heads.model,
+            Clock(step, training.steps),
+            self.ranks.gathered,
+        )
+        half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(config.machine.precision)
         with torch.autocast(self.device.type, half, enabled=half is not None), self._young_statistics(step):
-            losses = self.algorithm.step(self._shared, batch)
-        ramped = ramp(step / config.steps, config.ramp, config.ramp_shape)
-        terms = objective(losses, self.algorithm, ramped, self._means)
+            losses = self.algorithm.step(context)
+        ramped = ramp(step / training.steps, training.ramp, training.ramp_shape)
+        terms = objective(losses, self._term_weights, ramped, self._means)
         for weight in self._weights:
             weight.grad = None
         self.scaler.scale(terms.total).backward()
-        if config.clip is not None:
+        self.ranks.average_gradients(self._heads)
+        if training.clip is not None:
             self.scaler.unscale_(self.optimizer)
-            clip_grad_norm_(self.model.parameters(), config.clip)
+            clip_grad_norm_(self._weights, training.clip)
         self.scaler.step(self.optimizer)
         self.scaler.update()
         return terms, losses
@@ -130,7 +148,7 @@ class Training:
         With a momentum of .001 they would otherwise be half their initial values after 600 steps. A compiled network
         keeps its momentum: every other one would be compiled anew.
         """
-        norms = [] if self.config.compile else self._norms
+        norms = [] if self.config.machine.compile else self._norms
         for norm, momentum in norms:
             norm.momentum = max(momentum, 1 / (step + 1))
         try:
@@ -141,7 +159,7 @@ class Training:
 
     def line(self) -> dict[str, Any]:
         """What metrics.jsonl tells of training itself, over the steps since the last line."""
-        return {"step": self.done, "seconds": round(self.seconds, 3), "train": self.window.means(self.ranks)}
+        return {"step": self.done, "seconds": round(self.seconds, 3), "train": self.running.means(self.ranks)}
 
     def state(self) -> dict[str, Any]:
         """All that a later process needs to go on with the same bits, as tensors and plain values."""
@@ -149,20 +167,20 @@ class Training:
             "step": self.done,
             "seconds": self.seconds,
             "streams": self.feed.streams.state(),
-            "window": self.ranks.all_objects(self.window.state()),
+            "window": self.ranks.all_objects(self.running.state()),
             **{name: part.state_dict() for name, part in self._parts().items()},
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state; what no run like this one can have saved is refused."""
         try:
-            check_state(state, self.optimizer, self.config.steps)
+            check_state(state, self.optimizer, self.config.training.steps)
         except ValueError as error:
             raise RunError(f"the checkpoint is not one of this run: {error}") from None
         self.done, self.seconds = state["step"], state["seconds"]
         self.feed.streams.restore(state["streams"])
         windows = state["window"]  # one a process; a number of them that changed takes the first one's
-        self.window.restore(windows[self.ranks.rank if len(windows) == self.ranks.size else 0])
+        self.running.restore(windows[self.ranks.rank if len(windows) == self.ranks.size else 0])
         for name, part in self._parts().items():
             try:
                 part.load_state_dict(state[name])
@@ -177,6 +195,7 @@ class Training:
             "optimizer": self.optimizer,
             "algorithm": self.algorithm,
             "scaler": self.scaler,
+            **({} if self.heads is None else {"averaged_algorithm": self.heads.model}),
         }
 
 
@@ -200,11 +219,11 @@ def make_feed(
         data,
         views,
         wanted,
-        batch=config.batch,
-        unlabeled_batch=config.unlabeled_batch,
-        seed=config.seed,
+        batch=config.training.batch,
+        unlabeled_batch=config.training.unlabeled_batch,
+        seed=config.run.seed,
         rank=ranks.rank,
         ranks=ranks.size,
         device=device,
-        dtype=torch.float64 if config.precision == "float64" else torch.float32,
+        dtype=torch.float64 if config.machine.precision == "float64" else torch.float32,
     )

@@ -1,7 +1,6 @@
 """Check a run by cross-validation over its labels: each fold is a run of its own, in a folder below."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,8 @@ def assess(
     path: Path, data: Data, config: Config, *, folds: int, workers: int, console: Console | None = None
 ) -> dict[str, Any]:
     """Train the folds of a run, write trust.json, and give what it says in short."""
-    held = deal(data, folds, config.seed)
-    settings = replace(config, evaluations=1, tensorboard=False, time=None)
+    held = deal(data, folds, config.run.seed)
+    settings = config.replace(evaluations=1, tensorboard=False, time=None)
     jobs = [Job(fold_folder(path, k, len(held)), settings, without(data, some)) for k, some in enumerate(held)]
     refuse_links(job.out for job in jobs)
     for done in run_many(jobs, workers=workers, console=console):

@@ -6,8 +6,12 @@
 Streams tell several views of one sample in one step apart: `weak(images, indices, step, stream=1)` is another draw.
 """
 
+from halfsure.settings.registry import discover
 from halfsure.views.array import ArrayView
 from halfsure.views.image import Plain, StrongImage, WeakImage
+from halfsure.views.maker import ViewMaker
 from halfsure.views.words import TextView
 
-__all__ = ["ArrayView", "Plain", "StrongImage", "TextView", "WeakImage"]
+__all__ = ["ArrayView", "Plain", "StrongImage", "TextView", "ViewMaker", "WeakImage"]
+
+discover(__name__)

@@ -1,0 +1,23 @@
+"""The toy parts, known for a while."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from halfsure.settings import load_parts, parts, registry
+
+TOY = Path(__file__).with_name("toy.py")
+
+
+@contextmanager
+def toy_parts() -> Iterator[None]:
+    """Inside, every toy part is known; other tests count the parts that there are."""
+    parts("strategy")  # those of installed packages first
+    before = {role: dict(known) for role, known in registry._PARTS.items()}
+    load_parts([TOY])
+    try:
+        yield
+    finally:
+        for role in registry._PARTS:
+            registry._PARTS[role] = before.get(role, {})
+        registry._FILES.clear()
