@@ -16,6 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.faults.kinds import KINDS
+from tests.faults.lives import heed
 from tests.faults.scene import Kind, Scene
 
 
@@ -46,6 +47,7 @@ def main() -> int:
     chosen = [kind for kind in KINDS if given.only is None or kind.name.startswith(tuple(given.only))]
     if not chosen:
         parser.error(f"there is no such kind; there are {', '.join(kind.name for kind in KINDS)}")
+    heed()  # what is ignored here would be ignored by every command it starts
     began = time.monotonic()
     total, gone = 0, 0
     with tempfile.TemporaryDirectory(prefix="halfsure-faults-") as root:

@@ -29,12 +29,18 @@ from halfsure.runs.folder import Folder
 from halfsure.training.evaluation import Evaluator
 from halfsure.training.state import Training
 
-__all__ = ["MOMENTS", "End", "Life", "MissedError", "Watch", "begin", "live", "other_threads", "prepare"]
+__all__ = ["MOMENTS", "End", "Life", "MissedError", "Watch", "begin", "heed", "live", "other_threads", "prepare"]
 
 PAUSE = 0.003
 PATIENCE = 60.0
 MOMENTS = ("before", "step", "evaluation", "metrics line", "model file", "checkpoint")
 HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def heed() -> None:
+    """Heed signals as a command in a terminal does. In the background of a shell a job begins with some ignored."""
+    for number in HEEDED:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 class Watch:
@@ -198,8 +204,7 @@ def begin(
         for place, name in ((1, "stdout"), (2, "stderr")):
             os.dup2(said.fileno(), place)
             setattr(sys, name, open(place, "w", encoding="utf-8", closefd=False, buffering=1))  # noqa: SIM115
-        for number in HEEDED:
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        heed()
         warnings.resetwarnings()
         with watch.attached() if watch is not None else nullcontext(), patched():
             code = main([str(word) for word in arguments])

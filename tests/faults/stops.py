@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from halfsure.cli import main
-from tests.faults.lives import Life, Watch, begin
+from tests.faults.lives import Life, Watch, begin, heed
 from tests.faults.scene import STEPS, Scene, attempt, check_folder, each
 
 __all__ = ["KINDS"]
@@ -83,8 +83,7 @@ def terminal_closed(scene: Scene) -> list[str]:
     if pid == 0:
         code = 1
         try:
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_DFL)
+            heed()
             for place, name in ((1, "stdout"), (2, "stderr")):
                 setattr(sys, name, open(place, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
             with watch.attached():

@@ -5,6 +5,7 @@ All of them are `make faults`. They fork, and so have a process of their own: on
 
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +28,11 @@ ROW = re.compile(r"(\S.*?) +(\d+) +(\d+) +(\d+)(?: +\d+)?")
 @pytest.fixture(scope="module")
 def told() -> str:
     """What `make faults` prints when it is to be quick."""
-    command = [sys.executable, "-m", "tests.faults", "--quick"]
+    return faults("--quick")
+
+
+def faults(*options: str) -> str:
+    command = [sys.executable, "-m", "tests.faults", *options]
     done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -41,6 +46,19 @@ def test_nothing_is_lost(told: str) -> None:
     assert all(injected == survived > 0 and lost == 0 for injected, survived, lost in table.values()), told
     assert total == [sum(column) for column in zip(*table.values(), strict=True)]
     assert total[0] >= sum(not kind.slow for kind in KINDS)
+
+
+@pytest.mark.slow
+def test_it_may_be_started_in_the_background_of_a_shell() -> None:
+    """Such a job begins with SIGINT and SIGHUP ignored, which its children would inherit."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
+    try:
+        told = faults("--only", "stopped before it trains")
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert "LOST" not in told
+    assert told.splitlines()[-1].split()[1:4] == ["6", "6", "0"]
 
 
 @pytest.fixture(scope="module")
