@@ -5,12 +5,13 @@
     python benchmarks/accuracy.py fixmatch    # FixMatch at MNIST@40: the quick preset, seeds 0 to 4, on test
     python benchmarks/accuracy.py digits      # every algorithm at digits@40: the quick preset, seeds 0 to 4, on test
     python benchmarks/accuracy.py show        # tables of what there is
-    python benchmarks/accuracy.py digits --again   # the runs once more, into results/accuracy_again.jsonl
-    python benchmarks/accuracy.py show --again     # how far they are from the first ones, run by run
+    python benchmarks/accuracy.py digits --again         # the runs once more, into results/accuracy_again.jsonl
+    python benchmarks/accuracy.py digits --again NAME    # the same after a change, into results/accuracy_NAME.jsonl
+    python benchmarks/accuracy.py show --again [NAME]    # how far they are from the first ones, run by run
 
 Each finished run is a line of `results/accuracy.jsonl` with its settings, so that a stopped call goes on where it was.
-`--half 0` and `--half 1` do every other run, for two processes side by side. MNIST is looked for where `halfsure data`
-looks. One thread a process.
+`--methods` chooses some of a task's. `--half 0` and `--half 1` do every other run, for two processes side by side.
+MNIST is looked for where `halfsure data` looks. One thread a process.
 """
 
 import argparse
@@ -28,7 +29,6 @@ from halfsure.metrics import paired_difference
 from halfsure.runs.start import fit
 
 RESULTS = Path(__file__).parent.parent / "results" / "accuracy.jsonl"
-AGAIN = RESULTS.with_name("accuracy_again.jsonl")
 TUNING_SEEDS, SEEDS = (100, 101), (0, 1, 2, 3, 4)
 
 SUPERVISED = [{"lr": lr, "ema": 0.999} for lr in (5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 16e-3)]
@@ -154,11 +154,11 @@ def show() -> None:
             print(f"{task:9} {method:12} test error {mean:6.2f} ± {sd:.2f}  ({each})  {against}  {more}")
 
 
-def show_again() -> None:
+def show_again(file: Path) -> None:
     """Each method's second runs against its first ones, of the same seeds."""
     first = {json.dumps(line["job"], sort_keys=True): line for line in done()}
     pairs: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for line in done(AGAIN):
+    for line in done(file):
         old = first[json.dumps(line["job"], sort_keys=True)]
         pair = (100 * old["test_error"], 100 * line["test_error"])
         pairs.setdefault((line["job"]["task"], line["job"]["method"]), []).append(pair)
@@ -174,16 +174,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", choices=[*TASKS, "show"])
     parser.add_argument("--half", type=int, choices=(0, 1))
-    parser.add_argument("--again", action="store_true", help="a second time, beside the first")
+    parser.add_argument("--again", nargs="?", const="again", metavar="NAME", help="once more, beside the first runs")
+    parser.add_argument("--methods", nargs="+")
     arguments = parser.parse_args()
+    file = RESULTS.with_name(f"accuracy_{arguments.again}.jsonl") if arguments.again else RESULTS
     if arguments.task == "show":
-        (show_again if arguments.again else show)()
+        show_again(file) if arguments.again else show()
         return
     torch.set_num_threads(1)
-    file = AGAIN if arguments.again else RESULTS
     file.parent.mkdir(exist_ok=True)
     for number, job in enumerate(TASKS[arguments.task]()):
         if arguments.half is not None and number % 2 != arguments.half:
+            continue
+        if arguments.methods and job["method"] not in arguments.methods:
             continue
         if any(line["job"] == job for line in done(file)):
             continue

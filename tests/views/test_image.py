@@ -169,6 +169,16 @@ def test_the_cutout_is_always_there() -> None:
     assert areas.max() == 16 * 16
 
 
+@pytest.mark.parametrize("side", [8, 12, 28])
+def test_something_of_a_small_image_is_always_left(side: int) -> None:
+    """Translated out of the image, a sample would be told apart by nothing at all."""
+    view = StrongImage(flip=False, shift=max(1, side // 8), cutout=side // 2, mean=0, std=1)
+    images = np.repeat(samples.digits(100, side), 40, axis=0)
+    views = view(images, np.arange(len(images)), step=3)
+    grey = torch.isclose(views, torch.tensor(128 / 255)).flatten(1)
+    assert not grey.all(1).any()
+
+
 def test_empty_batches() -> None:
     for view in VIEWS:
         assert view(np.zeros((0, 32, 30, 3), np.uint8), [], 0).shape == (0, 3, 32, 30)

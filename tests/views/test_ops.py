@@ -124,8 +124,20 @@ def test_magnitudes_are_those_published(level: int) -> None:
         assert table[NAMES.index("shear_y")] == pytest.approx(
             [1, 0, 0.5, 0.03 * signed, 1, 0.5 - 0.03 * signed * 14.5], abs=1e-4
         )
-        assert table[NAMES.index("translate_x")].tolist() == [1, 0, signed + 0.5, 0, 1, 0.5]
-        assert table[NAMES.index("translate_y")].tolist() == [1, 0, 0.5, 0, 1, signed + 0.5]
+        across, down = twin.moved(signed, 30), twin.moved(signed, 40)
+        assert table[NAMES.index("translate_x")].tolist() == [1, 0, across + 0.5, 0, 1, 0.5]
+        assert table[NAMES.index("translate_y")].tolist() == [1, 0, 0.5, 0, 1, down + 0.5]
+
+
+@pytest.mark.parametrize("side", [8, 28, 32, 96, 150])
+def test_translations_grow_with_the_image(side: int) -> None:
+    """On 32 × 32 they are those published; elsewhere the same part of the image, as near as whole pixels come."""
+    for axis, shape in (("x", (40, side)), ("y", (side, 40))):
+        table = affine_table(*shape)[NAMES.index(f"translate_{axis}")] / 2**FIXED
+        pixels = table[:, 2 if axis == "x" else 5] - 0.5
+        assert (pixels == pixels.round()).all()
+        assert pixels / side == pytest.approx(np.arange(-9, 10) / 32, abs=0.501 / side)
+        assert (pixels == -pixels[::-1]).all()
 
 
 def test_signs_turn_and_move_the_other_way() -> None:

@@ -4,6 +4,7 @@ Magnitudes are written out here from the published settings, not taken from the 
 """
 
 from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,11 @@ def enhance(enhancer: Callable[[Image.Image], Any]) -> Callable[[Image.Image, in
     return lambda image, level: enhancer(image).enhance(0.1 + 0.18 * abs(level))
 
 
+def moved(level: int, side: int) -> int:
+    """A level is a 32nd of the side, in whole pixels."""
+    return int((Decimal(level) * side / 32).quantize(Decimal(1), ROUND_HALF_UP))  # halves away from zero
+
+
 # In the order the library numbers them; a sign matters to the geometric five only.
 OPS: dict[str, Callable[[Image.Image, int], Image.Image]] = {
     "identity": lambda image, level: image,
@@ -56,8 +62,8 @@ OPS: dict[str, Callable[[Image.Image, int], Image.Image]] = {
     "sharpness": enhance(ImageEnhance.Sharpness),
     "shear_x": lambda image, level: affine(image, (1, 0.03 * level, 0, 1)),
     "shear_y": lambda image, level: affine(image, (1, 0, 0.03 * level, 1)),
-    "translate_x": lambda image, level: affine(image, (1, 0, 0, 1), dx=level),
-    "translate_y": lambda image, level: affine(image, (1, 0, 0, 1), dy=level),
+    "translate_x": lambda image, level: affine(image, (1, 0, 0, 1), dx=moved(level, image.width)),
+    "translate_y": lambda image, level: affine(image, (1, 0, 0, 1), dy=moved(level, image.height)),
     "posterize": posterize,
 }
 GEOMETRIC = ("rotate", "shear_x", "shear_y", "translate_x", "translate_y")

@@ -1,7 +1,7 @@
 """RandAugment's operations: their order, and how strong each is at every level.
 
-The set and the magnitudes are those FixMatch was run with; `level` is 1 … 9. Geometry is nearest-neighbour about the
-image's centre, and what comes in from outside is mid-grey.
+The set and the magnitudes are those FixMatch was run with, on images of 32 × 32; `level` is 1 … 9. Geometry is
+nearest-neighbour about the image's centre, and what comes in from outside is mid-grey.
 """
 
 import math
@@ -48,6 +48,8 @@ SOLARIZE = np.array([math.ceil(256 - 25.6 * level) for level in range(LEVELS + 1
 KEEP_BITS = np.array([256 - 2 ** (8 - (4 - 4 * level // 10)) for level in range(LEVELS + 1)], np.uint8)
 """Posterize's mask, which keeps the 4 − ⌊.4 L⌋ highest bits."""
 
+SIDE = 32
+"""Translations are in pixels of an image of this side, and grow and shrink with others."""
 FIXED = 16
 """Binary places of a source coordinate, as many as Pillow's, so that the same pixels are hit."""
 
@@ -71,9 +73,14 @@ def affine_table(height: int, width: int) -> NDArray[np.int64]:
         }
         for name, (a, b, d, e) in about_centre.items():
             centre_x, centre_y = width / 2, height / 2
-            c = centre_x - a * centre_x - b * centre_y + signed * (name == "translate_x")
-            f = centre_y - d * centre_x - e * centre_y + signed * (name == "translate_y")
+            c = centre_x - a * centre_x - b * centre_y + _pixels(signed, width) * (name == "translate_x")
+            f = centre_y - d * centre_x - e * centre_y + _pixels(signed, height) * (name == "translate_y")
             exact = (a, b, c + (a + b) / 2, d, e, f + (d + e) / 2)
             table[NAMES.index(name), signed + LEVELS] = [math.floor(v * 2**FIXED + 0.5) for v in exact]
     table.flags.writeable = False
     return table
+
+
+def _pixels(level: int, side: int) -> int:
+    """How far a translation goes: whole pixels, halves away from zero, so that both directions are alike."""
+    return (1 if level > 0 else -1) * ((2 * abs(level) * side + SIDE) // (2 * SIDE))

@@ -98,8 +98,9 @@ class WeakImage:
 class StrongImage:
     """Flip and shift, then RandAugment with ops drawn for each sample, then cut a grey square out.
 
-    The ops, their probability ½ and their magnitudes at levels 1 … 9 are those FixMatch was run with. Rotation and
-    shear are about the centre with the nearest pixel; whatever comes in from outside is grey (128), as is the square.
+    The ops, their probability ½ and their magnitudes at levels 1 … 9 are those FixMatch was run with; translations, by
+    1 … 9 pixels of 32 there, grow with the image. Rotation and shear are about the centre with the nearest pixel;
+    whatever comes in from outside is grey (128), as is the square.
     On grey images the colour op changes nothing.
 
     Examples:
