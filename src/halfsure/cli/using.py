@@ -1,9 +1,8 @@
 """What the commands that use a trained model share: opening model and data, tables on the screen, writing files."""
 
 import csv
-import os
+import io
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from math import prod
@@ -14,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
+from halfsure._disk import write
 from halfsure._shown import harmless
 from halfsure.data import DataError
 from halfsure.data.new import New, read
@@ -76,32 +76,25 @@ def check_output(file: Path, force: bool) -> None:
 
 def write_rows(file: Path, columns: Columns) -> None:
     """Write columns of equal length as a CSV or Parquet file, whole or not at all."""
-    part = file.with_name(f"{file.name}.part")
-    try:
-        part.unlink(missing_ok=True)  # a link that leads elsewhere would be written through
-        (_write_parquet if file.suffix.lower() == ".parquet" else _write_csv)(part, columns)
-        with open(part, "rb") as written:
-            os.fsync(written.fileno())
-        os.replace(part, file)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise
+    write(file, (_parquet if file.suffix.lower() == ".parquet" else _csv)(columns))
 
 
-def _write_csv(part: Path, columns: Columns) -> None:
-    with open(part, "x", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        for row in zip(*columns.values(), strict=True):
-            writer.writerow([escaped(value) if isinstance(value, list) else value for value in row])
+def _csv(columns: Columns) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    for row in zip(*columns.values(), strict=True):
+        writer.writerow([escaped(value) if isinstance(value, list) else value for value in row])
+    return text.getvalue().encode()
 
 
-def _write_parquet(part: Path, columns: Columns) -> None:
+def _parquet(columns: Columns) -> bytes:
     import pyarrow  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra
     from pyarrow import parquet  # noqa: PLC0415
 
-    parquet.write_table(pyarrow.table(dict(columns)), part)
+    content = io.BytesIO()
+    parquet.write_table(pyarrow.table(dict(columns)), content)
+    return content.getvalue()
 
 
 def escaped(names: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halfsure._disk import put
 from halfsure.data.files import DataError
 
 __all__ = ["begin", "discard", "finish"]
@@ -38,7 +39,7 @@ def finish(array: NDArray[np.uint8], file: Path | None) -> NDArray[np.uint8]:
     """Give a filled array its name; one in memory stays as it is."""
     if file is None or not (part := _part(array)):
         return array
-    os.replace(part, file)
+    put(Path(part), file)
     found: NDArray[np.uint8] = np.load(file, mmap_mode="r+")  # by its name other processes can open it too
     return found
 

@@ -95,8 +95,7 @@ def _take(found: Chosen, rows: list[int]) -> Chosen | None:
 
 
 def _unlabeled(data: Data) -> NDArray[np.int64]:
-    seen = np.arange(len(data.train)) if data.unlabeled is None else data.unlabeled
-    return np.setdiff1d(seen, data.labeled)
+    return np.setdiff1d(data.seen, data.labeled)
 
 
 def _data(study: Study, record: Record) -> Data:

@@ -167,8 +167,8 @@ def _known(data: Data) -> Part:
     """The samples that errors are read on, those with a known label."""
     name = scored_part(data)
     if name == "unlabeled":
-        there = np.arange(len(data.train)) if data.unlabeled is None else data.unlabeled
-        rows = np.setdiff1d(there[data.train.labels[there] != UNLABELED], data.labeled)
+        rows = np.setdiff1d(data.seen, data.labeled)
+        rows = rows[data.train.labels[rows] != UNLABELED]
         return Part(data.train.samples[rows], data.train.labels[rows])
     part = data.test if name == "test" else data.val
     assert part is not None

@@ -68,8 +68,7 @@ def deal(data: Data, folds: int, seed: int) -> list[NDArray[np.int64]]:
 
 def without(data: Data, held: NDArray[np.int64]) -> Data:
     """The data without some labeled samples, which then are as new to a model as any later one."""
-    there = np.arange(len(data.train), dtype=np.int64) if data.unlabeled is None else data.unlabeled
-    return replace(data, labeled=np.setdiff1d(data.labeled, held), unlabeled=np.setdiff1d(there, held))
+    return replace(data, labeled=np.setdiff1d(data.labeled, held), unlabeled=np.setdiff1d(data.seen, held))
 
 
 def fold_of(data: Data, held: NDArray[np.int64], run: Run) -> Fold:
