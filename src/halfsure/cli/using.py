@@ -5,26 +5,22 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from math import prod
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
-from torch import Tensor
 
 from halfsure._disk import write
 from halfsure._shown import harmless
+from halfsure.cli.terminal import screen
 from halfsure.data import DataError
 from halfsure.data.new import New, read
 from halfsure.runs.run import Run, load
-from halfsure.training.errors import RunError
-from halfsure.training.inference import logits_of as any_logits
 
-__all__ = ["Columns", "Reading", "check_output", "escaped", "grid", "logits_of", "open_both", "printable", "write_rows"]
+__all__ = ["Columns", "Reading", "check_output", "escaped", "grid", "open_both", "printable", "warn", "write_rows"]
 
 Columns = dict[str, Sequence[Any]]
-VALUES_A_PASS = 2**22  # of the samples that go through the network together: large images go a few at a time
 
 
 @dataclass(frozen=True)
@@ -47,17 +43,10 @@ def open_both(model: Path, data: str, how: Reading, *, test: bool = False) -> tu
     return run, read(data, run.encoding, shape=shape, **options)  # type: ignore[arg-type]  # each as `Reading` has it
 
 
-def logits_of(run: Run, new: New) -> Tensor:
-    """The model's logits of new samples, all of them finite. → (n, classes)."""
-    size = prod(run.preprocessing.shape)
-    batch = max(1, min(500, VALUES_A_PASS // size))
-    logits = any_logits(run.model, new.samples, run.preprocessing, batch=batch)
-    if not bool(logits.isfinite().all()):
-        row = int((~logits.isfinite().all(-1)).nonzero()[0])
-        raise RunError(
-            f"the model gives no finite numbers for {new.names[row]}: its weights are damaged, or the sample is"
-        )
-    return logits
+def warn(text: str) -> None:
+    """Say on stderr what a person should know of a result; nothing of an empty text."""
+    if text:
+        screen(stderr=True).print(f"warning: {text}", style="yellow", soft_wrap=True, highlight=False, markup=False)
 
 
 def check_output(file: Path, force: bool) -> None:
