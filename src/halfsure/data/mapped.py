@@ -6,6 +6,7 @@ and nothing is ever written into the old one.
 
 import os
 import platform
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ __all__ = ["begin", "discard", "finish"]
 
 def begin(file: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """An array of bytes to fill, its room on the disk taken already; those of processes that died are removed."""
-    own = f"{file.name}.{platform.node()}."
+    own = f"{file.name}.{sha256(platform.node().encode()).hexdigest()[:8]}."  # of this machine, which need not be named
     part = file.with_name(f"{own}{os.getpid()}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
