@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["parse_json", "read_json", "read_lines", "reason", "sync", "write", "write_part"]
+__all__ = ["parse_json", "put", "read_json", "read_lines", "reason", "write", "write_part"]
 
 LARGEST = 2**28
 """Bytes of a file. A run of 10,000 classes with 100 evaluations writes less."""
@@ -81,10 +81,15 @@ def write(file: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
     part = write_part(file, content)
     try:
-        os.replace(part, file)
+        put(part, file)
     except OSError:
         _discard(part)
         raise
+
+
+def put(part: Path, file: Path) -> None:
+    """Give a whole file its name, for good; what had that name before is gone."""
+    os.replace(part, file)
     sync(file.parent)
 
 

@@ -1,8 +1,12 @@
-"""Text from files, folders and data sets → text that can be shown: it gives no orders to a terminal or a page."""
+"""Text that can be shown and passed on: it gives no orders to a terminal or a page, and does not tell whose it was."""
 
+import getpass
+import os
+import platform
 import re
+from pathlib import Path
 
-__all__ = ["harmless"]
+__all__ = ["harmless", "path_from", "without_places"]
 
 # Control characters but for tab and end of line, marks that turn the direction of text around or cannot be seen, line
 # separators, and halves of letters. The joiners U+200C and U+200D stay: words of many languages are written with them.
@@ -20,3 +24,45 @@ def harmless(text: str) -> str:
         'cat�]0;dog�'
     """
     return ORDERS.sub("�", text)
+
+
+ABSOLUTE = re.compile(r"(?<![\w.~/\\-])(?:~[\w.-]*|[A-Za-z]:)?[/\\](?:[^\s/\\:;,'\"()]+[/\\])+")
+"""The folders of an absolute path, up to its last name."""
+
+
+def path_from(folder: Path, path: str | os.PathLike[str]) -> str:
+    """A path as a run in `folder` may keep it: `../data/x.csv`, or `./x.csv` if the way there tells whose it is.
+
+    It does if it leads through folders that hold the user's home, or by the name of the user, the home or the host.
+    """
+    whole, base, home = (Path(one).expanduser().resolve() for one in (path, folder, Path.home()))
+    try:
+        way = Path(os.path.relpath(whole, base))
+        shared = Path(os.path.commonpath([whole, base]))
+    except ValueError:  # on two drives
+        return f"./{whole.name}"
+    if shared == Path(shared.anchor) or shared in home.parents or _private(home) & {*way.parts[:-1]}:
+        return f"./{whole.name}"
+    return way.as_posix() if way.parts[0] == ".." else f"./{way.as_posix()}"
+
+
+def without_places(text: str, *known: Path) -> str:
+    """The same text without the folders of absolute paths; `known` are paths that may be in it.
+
+    Examples:
+        >>> from halfsure._shown import without_places
+        >>> without_places("there is no file /home/alice/data/x.csv; give --test=/srv/y.csv")
+        'there is no file x.csv; give --test=y.csv'
+    """
+    folders = {one for path in (*known, Path.home() / "x", Path.cwd() / "x") for one in (path, path.resolve())}
+    for folder in sorted((str(one.parent) for one in folders if one.is_absolute()), key=len, reverse=True):
+        text = text.replace(folder.rstrip(os.sep) + os.sep, "") if len(folder) > 1 else text
+    return ABSOLUTE.sub("", text)
+
+
+def _private(home: Path) -> set[str]:
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a user without a name
+        user = home.name
+    return {user, home.name, platform.node()}

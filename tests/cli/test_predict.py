@@ -312,7 +312,7 @@ def test_weights_that_are_not_finite_are_told(runs: Path, here: Path, capsys: py
     save_file(weights, here / "nan.safetensors", {"halfsure": json.dumps(told)})
     for command in ("predict", "evaluate"):
         assert main([command, "nan.safetensors", "digits"]) == 2
-        assert "the model gives no finite numbers for 0" in said(capsys)[1]
+        assert "the model's output for sample 0 is not finite" in said(capsys)[1]
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_a_folder_with_hostile_files_beside_the_model_does_no_harm(
 def test_rows_are_made_of_logits_alone(runs: Path) -> None:
     """Ties go to the first class, in the label and in the order of the candidates alike."""
     run = halfsure.load(runs / "rows")
-    found = rows(run, ["x", "y"], torch.tensor([[1.0, 1.0, 1.0], [0.0, 5.0, 0.0]]))
+    found = rows(run, ["x", "y"], run.read(torch.tensor([[1.0, 1.0, 1.0], [0.0, 5.0, 0.0]])))
     assert found["label"] == [run.classes[0], run.classes[1]]
     assert found["candidates"] == [list(run.classes), [run.classes[1]]]
     assert found["probability"][1] == 1.0

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from halfsure.data.dataset import Data, DataError, Part
+from halfsure.data.load import hold_out, load
 from halfsure.data.random import keys, permutations, permute
 from halfsure.data.splits import Split, draw_labels
 from halfsure.data.streams import Stream, TwoStreams
@@ -281,3 +282,14 @@ def test_data_that_cannot_be_trained_on_is_refused(change: dict[str, Any], messa
         Data(**(fields | change))
     with pytest.raises(DataError, match=r"2 samples but 1 labels"):
         Part(np.zeros((2, 2)), np.array([0]))
+
+
+def test_seen_is_everything_or_what_is_not_held_out() -> None:
+    data = load("digits", labels=40)
+    assert list(data.seen) == list(range(len(data.train)))
+    held = hold_out(data, 100, seed=3)
+    assert len(held.seen) == len(data.train) - 100
+    assert set(data.labeled.tolist()) <= set(held.seen)
+    assert held.val is not None
+    gone = np.setdiff1d(np.arange(len(data.train)), held.seen)
+    np.testing.assert_array_equal(data.train.samples[gone], held.val.samples)

@@ -57,11 +57,7 @@ def test_a_loaded_model_says_what_it_said(kind: str) -> None:
     run, rows = halfsure.load("run"), table("predictions.csv")
     new = read(NEW[kind], run.encoding, shape=run.preprocessing.shape)
     assert run.predict(new.samples) == [row["label"] for row in rows]
-    # The commands read a model that was checked at a temperature, which predict_proba does not.
-    trust = Path("run/trust.json")
-    temperature = json.loads(trust.read_text())["evidence"]["temperature"] if trust.exists() else 1.0
-    probs = run.map(run.logits(new.samples) / temperature)
-    np.testing.assert_allclose(probs, probabilities(rows), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(run.predict_proba(new.samples), probabilities(rows), rtol=0, atol=1e-6)
     assert len(set(run.predict(new.samples))) == len(run.classes)
 
 

@@ -51,6 +51,8 @@ class Compare:
     """How many runs at once, each on one core; as many as there are cores if not given."""
     baselines: bool = False
     """Add logistic regression and 1-nearest-neighbour on the same labels."""
+    samples: bool = True
+    """Whether the report shows samples: pictures, texts or rows of the data."""
     json: bool = False
     """Print JSON."""
 
@@ -85,7 +87,8 @@ class _Ready:
     def run(self, console: Console) -> int:
         """Train what is not trained yet, then show the table and write the report."""
         options = self.options
-        return carry_out(self.plan, console, workers=options.jobs, baselines=options.baselines, as_json=options.json)
+        how = {"workers": options.jobs, "baselines": options.baselines, "samples": options.samples}
+        return carry_out(self.plan, console, as_json=options.json, **how)  # type: ignore[arg-type]  # as `Compare` has it
 
 
 def _configs(names: Sequence[str], data: Data, given: dict[str, Any]) -> dict[str, Config]:
@@ -123,7 +126,14 @@ def _has(config: Config, name: str) -> bool:
 
 
 def carry_out(
-    plan: Plan, console: Console, *, workers: int | None, baselines: bool, as_json: bool, note: str = ""
+    plan: Plan,
+    console: Console,
+    *,
+    workers: int | None,
+    baselines: bool,
+    as_json: bool,
+    note: str = "",
+    samples: bool = True,
 ) -> int:
     """Do a comparison, show it and write its report; 1 if a run failed."""
     progress = screen(stderr=True) if as_json else console
@@ -135,7 +145,7 @@ def carry_out(
     outcomes = run_many(plan.jobs(), workers=workers or joblib.cpu_count(), console=progress)
     result = summary(plan, outcomes, errors)
     if any(outcome.finished for outcome in outcomes):
-        result["report"] = str(_report(plan.out, any(outcome.seconds for outcome in outcomes)))
+        result["report"] = str(_report(plan.out, any(outcome.seconds for outcome in outcomes), samples))
     if as_json:
         print_json(console, result)
     else:
@@ -145,13 +155,13 @@ def carry_out(
     return int(bool(result["failed"]))
 
 
-def _report(folder: Path, new: bool) -> Path:
+def _report(folder: Path, new: bool, samples: bool) -> Path:
     """Write the report of a comparison, unless it is there and nothing has been added since."""
     file = folder / "report.html"
     if new or not file.is_file() or file.stat().st_mtime < (folder / FILE).stat().st_mtime:
         from halfsure import report  # noqa: PLC0415 - draws, and is slow to import
 
-        report.write([folder], file)
+        report.write([folder], file, samples=samples)
     return file
 
 

@@ -10,14 +10,13 @@ from rich.console import Console
 from torch import Tensor
 from tyro.conf import Positional, arg
 
-from halfsure.cli.terminal import print_json, screen
-from halfsure.cli.using import Reading, grid, logits_of, open_both, printable
+from halfsure.cli.terminal import print_json
+from halfsure.cli.using import Reading, grid, open_both, printable, warn
 from halfsure.data import DataError
 from halfsure.data.new import New
 from halfsure.metrics import score
 from halfsure.runs.run import Run
-from halfsure.trust import wilson
-from halfsure.verdict.check import load_evidence
+from halfsure.trust import temperature_note, wilson
 
 __all__ = ["Evaluate", "report"]
 
@@ -48,16 +47,11 @@ class Evaluate:
         """Measure, and print what was found."""
         run, new = open_both(self.model, self.data, self.reading, test=True)
         labels = _indices(run, new, self.data)
-        evidence = load_evidence(run)
-        heat = 1.0 if evidence is None else evidence.temperature  # as `halfsure predict` reads it
-        found = {"model": str(self.model), "data": self.data, "temperature": heat}
-        found |= report(run, logits_of(run, new) / heat, labels)
+        found = {"model": str(self.model), "data": self.data, "temperature": run.temperature}
+        found |= report(run, run.logits(new.samples), labels)
         if _is_training_data(run, self.data):
-            screen(stderr=True).print(
-                "warning: the model was trained on these data: its error on them says little about new ones",
-                style="yellow",
-                soft_wrap=True,
-            )
+            warn("the model was trained on these data: its error on them says little about new ones")
+        warn(temperature_note(run.temperature))
         if self.json:
             print_json(console, found)
         else:
@@ -67,12 +61,13 @@ class Evaluate:
 
 def report(run: Run, logits: Tensor, labels: Tensor) -> dict[str, Any]:
     """Everything that is measured, as JSON. (n, classes), (n,) → a dictionary; what is None has no finite value."""
+    logits = logits.double() / run.temperature
     found = score(logits, labels, run.map)
     known = labels >= 0
     wrong = known & (logits.argmax(-1) != labels)
     count = int(known.sum())
     low, high = wilson(count - int(wrong.sum()), count)
-    truth = run.map(logits.double()).gather(-1, labels.clamp(min=0)[:, None])[:, 0][known]
+    truth = run.map(logits).gather(-1, labels.clamp(min=0)[:, None])[:, 0][known]
     pairs = Counter(zip(labels[wrong].tolist(), logits.argmax(-1)[wrong].tolist(), strict=True))
     return {
         "map": run.map.name,
@@ -107,7 +102,9 @@ def _indices(run: Run, new: New, data: str) -> Tensor:
 def _is_training_data(run: Run, data: str) -> bool:
     """Whether this is the source of the run, and has no part that was kept from training."""
     source = run.config.get("source")
-    if not isinstance(source, str) or not Path(data).exists() or str(Path(data).resolve()) != source:
+    if run.path is None or not isinstance(source, str) or not Path(data).exists():
+        return False
+    if (run.path / source).resolve() != Path(data).resolve():
         return False
     known = run.config.get("fingerprint")
     tested = isinstance(known, dict) and known.get("test")
@@ -129,7 +126,8 @@ def _show(console: Console, run: Run, found: dict[str, Any]) -> None:
         ["NLL", nll],
         ["candidates", f"{found['support']:.2f} a sample, the truth among them {percent(found['top_m_accuracy'])}"],
     ]
-    console.print(f"read through {run.map.name}, the model's own map", highlight=False)
+    heat = "" if run.temperature == 1 else f", at the temperature {run.temperature:.2f} fitted on held-out labels"
+    console.print(f"read through {run.map.name}, the model's own map{heat}", highlight=False, soft_wrap=True)
     console.print(grid(["", ""], rows))
     classes = [
         [printable(name), percent(error), f"{found['predicted'][name]:,}"]

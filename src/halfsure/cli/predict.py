@@ -1,5 +1,6 @@
 """`halfsure predict`."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,20 +19,20 @@ from halfsure.cli.using import (
     check_output,
     escaped,
     grid,
-    logits_of,
     open_both,
     printable,
+    warn,
     write_rows,
 )
 from halfsure.data import DataError
-from halfsure.data.new import New
-from halfsure.runs.run import Run
-from halfsure.training.errors import RunError
-from halfsure.verdict.check import load_evidence
+from halfsure.runs.run import Answers, Run
+from halfsure.trust import temperature_note
 
 __all__ = ["Predict", "rows"]
 
 SHOWN = 10  # rows on the screen where no file is asked for
+FEW = 0.05
+"""Where fewer samples than this share get a label, somebody has to be told why."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,9 @@ class Predict:
     Columns: name (path or row number, from 0), label, probability, and candidates, the classes whose probability is not
     zero, most likely first, joined by | (in Parquet a list). A | in a class name is written \|, a backslash \\.
 
-    A run that was checked (halfsure train --folds) is read at the temperature its held-out labels ask for, and can do
-    more: --coverage 0.9 makes the candidates sets that hold the true class for at least about 90 % of new samples,
-    --abstain 0.95 leaves the label empty where more than 5 % of such answers would be wrong.
+    A model that was checked (halfsure train --folds) is read at the temperature its held-out labels ask for. Its run
+    folder can do more: --coverage 0.9 makes the candidates sets that hold the true class for at least about 90 % of
+    new samples, --abstain 0.95 leaves the label empty where more than 5 % of such answers would be wrong.
     """
 
     model: Annotated[Positional[Path], arg(metavar="MODEL")]
@@ -75,39 +76,22 @@ class Predict:
         if self.out is not None:
             check_output(self.out, self.force)
         run, new = open_both(self.model, self.data, self.reading)
-        found = self._rows(run, new)
-        if self.out is not None:
-            write_rows(self.out, found)
-        if self.json:
-            print_json(console, self._summary(run, found))
-        else:
-            self._show(console, found)
-        return 0
-
-    def _rows(self, run: Run, new: New) -> Columns:
-        """What is told of each sample, with what held-out labels say of the model, where there are such."""
-        evidence = load_evidence(run)
-        if evidence is None and (self.coverage is not None or self.abstain is not None):
-            raise RunError(f"{self.model} was not checked on held-out labels: train it with --folds 5, or do without")
-        logits = logits_of(run, new)
-        if evidence is None:
-            return rows(run, new.names, logits, probabilities=self.probabilities)
         try:
-            sets = None if self.coverage is None else evidence.sets(new.samples, self.coverage)
-            least = 0.0 if self.abstain is None else evidence.threshold(self.abstain)
+            said = run.answers(new.samples, coverage=self.coverage, abstain=self.abstain)
         except ValueError as error:  # out of its range
             raise DataError(str(error)) from None
-        return rows(
-            run,
-            new.names,
-            logits / evidence.temperature,
-            probabilities=self.probabilities,
-            sets=sets,
-            least=least,
-        )
+        found = rows(run, new.names, said, probabilities=self.probabilities)
+        if self.out is not None:
+            write_rows(self.out, found)
+        warn(temperature_note(run.temperature))
+        if self.json:
+            print_json(console, self._summary(run, found, said))
+        else:
+            self._show(console, run, found, int(said.sure.sum()))
+        return 0
 
-    def _summary(self, run: Run, found: Columns) -> dict[str, Any]:
-        count = len(found["name"])
+    def _summary(self, run: Run, found: Columns, said: Answers) -> dict[str, Any]:
+        count, answered = len(found["name"]), int(said.sure.sum())
         named = Counter(found["label"])
         return {
             "model": str(self.model),
@@ -115,52 +99,61 @@ class Predict:
             "written": None if self.out is None else str(self.out),
             "samples": count,
             "map": run.map.name,
+            "temperature": run.temperature,
             "predicted": {name: named[name] for name in run.classes},
-            "abstained": named[""] if self.abstain is not None else 0,
+            "answered": answered,
+            "abstained": count - answered,
             "probability": fsum(found["probability"]) / count,
             "candidates": sum(map(len, found["candidates"])) / count,
         }
 
-    def _show(self, console: Console, found: Columns) -> None:
+    def _show(self, console: Console, run: Run, found: Columns, answered: int) -> None:
+        def say(text: str) -> None:
+            console.print(text, highlight=False, soft_wrap=True, markup=False)
+
         count = len(found["name"])
+        if self.abstain is not None:
+            say(_verdict(run, self.abstain, answered, count))
         if self.out is not None:
-            console.print(f"{count:,} predictions are in {self.out}", highlight=False, soft_wrap=True, markup=False)
+            say(f"{count:,} predictions are in {self.out}" if answered == count else f"The rows are in {self.out}")
             return
         cells = [[_cell(value) for value in row[:SHOWN]] for row in found.values()]
         console.print(grid(list(found), zip(*cells, strict=True), right=(2, *range(4, len(found)))))
         more = f"the first {SHOWN} of {count:,}" if count > SHOWN else f"{count:,} in all"
-        console.print(f"\n{more}; write them to a file with -o predictions.csv", highlight=False, soft_wrap=True)
+        say(f"\n{more}; write them to a file with -o predictions.csv")
+
+
+def _verdict(run: Run, precision: float, answered: int, count: int) -> str:
+    """How many samples got a label, and where hardly any did, what that means and what to do."""
+    told = f"{answered:,} of {count:,} samples got a label; the model abstained on {count - answered:,}."
+    if answered > FEW * count or run.evidence is None:
+        return told
+    least, wanted = run.evidence.threshold(precision), f"{100 * precision:g} %"
+    right, held = int(run.evidence.right.sum()), len(run.evidence.right)
+    if math.isinf(least):
+        least_needed = math.ceil(1 / (1 - precision) - 1e-9) - 1 if precision < 1 else 0
+        shown = f"takes at least {least_needed:,} without a mistake" if least_needed else "cannot be shown at all"
+        why = f"No probability is high enough: {right:,} of {held:,} held-out labels were right, and {wanted} {shown}."
+    else:
+        why = f"Answers are right {wanted} of the time from a probability of {least:.3f} on, which these samples lack."
+    return f"{told} {why} Ask for less, label more samples, or omit --abstain and check the labels yourself."
 
 
 def rows(
     run: Run,
     names: Sequence[str],
-    logits: Tensor,
+    said: Answers,
     *,
     probabilities: bool = False,
-    sets: Tensor | None = None,
-    least: float = 0.0,
 ) -> Columns:
-    """What is told of each sample, from its logits, read through the model's own map. (n, classes) → columns of n.
-
-    `sets` are the candidates if not the classes with a probability; a label of less than `least` is left empty.
-    """
-    probs = run.map(logits).float()
-    order = logits.argsort(dim=-1, descending=True, stable=True)
-    best = order[:, :1]
-    # The answer is always a candidate: sets come from the folds' models, and coverage can only rise by it.
-    candidates = probs > 0 if sets is None else sets.scatter(-1, best, True)
+    """What is told of each sample; where the model abstains the label is empty."""
+    probs = said.probs.float()
+    labels = zip(said.best.tolist(), said.sure.tolist(), strict=True)
     columns: Columns = {
         "name": list(names),
-        "label": [
-            run.classes[index] if sure else ""
-            for index, sure in zip(best[:, 0].tolist(), (probs.amax(-1) >= least).tolist(), strict=True)
-        ],
-        "probability": _digits(probs.gather(-1, best)[:, 0]),
-        "candidates": [
-            [run.classes[index] for index in indices if row[index]]
-            for indices, row in zip(order.tolist(), candidates.tolist(), strict=True)
-        ],
+        "label": [run.classes[index] if sure else "" for index, sure in labels],
+        "probability": _digits(probs.gather(-1, said.order[:, :1])[:, 0]),
+        "candidates": [list(some) for some in said.sets(run.classes)],
     }
     if probabilities:
         columns |= {f"p_{name}": _digits(probs[:, index]) for index, name in enumerate(run.classes)}

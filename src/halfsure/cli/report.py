@@ -27,6 +27,10 @@ class Report:
     """Heading of the page; methods and data if not given."""
     force: bool = False
     """Write over a file that is there already."""
+    source: Annotated[str | None, arg(metavar="PATH")] = None
+    """Where the data are now, if they were moved."""
+    samples: bool = True
+    """Whether to show samples: pictures, texts or rows of the data."""
 
     def run(self, console: Console) -> int:
         """Write the page and say where it is."""
@@ -36,7 +40,7 @@ class Report:
             raise RunError("name a run folder: halfsure report RUN")
         file = self.out or (self.runs[0] if len(self.runs) == 1 else Path()) / "report.html"
         self._spare(file)
-        written = write(self.runs, file, title=self.title)
+        written = write(self.runs, file, title=self.title, source=self.source, samples=self.samples)
         size = written.stat().st_size / 1000
         console.print(f"the report is in {written} ({size:,.0f} KB)", highlight=False, soft_wrap=True, markup=False)
         return 0

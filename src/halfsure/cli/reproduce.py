@@ -215,7 +215,7 @@ class Reproduce:
             _print(sheet, console)
         if self.markdown is not None:
             protocol = "" if self.protocol == "cpu" else f" --protocol {self.protocol}"
-            command = f"halfsure reproduce {self.what}{protocol} --show --markdown {self.markdown}"
+            command = f"halfsure reproduce {self.what}{protocol} --show --markdown {self.markdown.name}"
             write(self.markdown, markdown(found, command).encode())
         for name in FIGURES:
             if self.what in (name, "all"):

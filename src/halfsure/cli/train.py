@@ -19,12 +19,13 @@ from halfsure.data import Data, DataError
 from halfsure.data.opening import DataConfig, lasting, open_data
 from halfsure.data.reader import reader_of
 from halfsure.learners.automatic import AUTO, Choice, choose
-from halfsure.runs import Run, start
+from halfsure.runs import Run, load, start
 from halfsure.runs.folder import flat_settings
 from halfsure.runs.start import default_folder, recorded
 from halfsure.training import EXPECTED, PRESETS, Config, preset
 from halfsure.training.config import RunSettings
 from halfsure.training.ranks import launched
+from halfsure.trust import temperature_note
 from halfsure.verdict.check import assess, outcome
 from halfsure.verdict.folds import deal, how_many
 
@@ -51,6 +52,8 @@ class Train:
     """How many of them are trained at once, each on one core; as many as there are cores if not given."""
     report: Annotated[bool, RARE] = True
     """Whether to write report.html into the run folder."""
+    samples: Annotated[bool, RARE] = True
+    """Whether the report shows samples: pictures, texts or rows of the data."""
     json: bool = False
     """Print the result as JSON; other messages go to stderr."""
 
@@ -145,10 +148,14 @@ class Resume:
 
     run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """The run folder."""
+    source: Annotated[str | None, arg(metavar="PATH")] = None
+    """Where its data are now, if they were moved."""
     jobs: int | None = None
     """How many models that check the run are trained at once; as many as there are cores if not given."""
     report: bool = True
     """Whether to write report.html into the run folder."""
+    samples: bool = True
+    """Whether the report shows samples: pictures, texts or rows of the data."""
     json: bool = False
     """Print the result as JSON; other messages go to stderr."""
 
@@ -159,7 +166,7 @@ class Resume:
         def told(source: str) -> None:  # the folder may come from somebody else, and names what is read
             shown.print(f"opening {source}", highlight=False, soft_wrap=True)
 
-        was = recorded(self.run_folder, told)
+        was = recorded(self.run_folder, told, self.source)
         run = was.go_on(shown)
         _finish(run, was.data, was.folds, shown, self)
         _print_json(run, console, self.json)
@@ -183,10 +190,12 @@ def _finish(run: Run, data: Data, folds: int, console: Console, options: Train |
             highlight=False,
             soft_wrap=True,
         )
+        if note := temperature_note(load(run.path).temperature):
+            console.print(note, style="yellow", highlight=False, soft_wrap=True)
     if options.report:
         from halfsure.report import write  # noqa: PLC0415 - matplotlib is slow to import
 
-        file = write([run.path], run.path / "report.html", data=data)
+        file = write([run.path], run.path / "report.html", data=data, samples=options.samples)
         console.print(f"the report is {file}", highlight=False, soft_wrap=True)
 
 

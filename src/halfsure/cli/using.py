@@ -1,30 +1,26 @@
 """What the commands that use a trained model share: opening model and data, tables on the screen, writing files."""
 
 import csv
-import os
+import io
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from math import prod
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
-from torch import Tensor
 
+from halfsure._disk import write
 from halfsure._shown import harmless
+from halfsure.cli.terminal import screen
 from halfsure.data import DataError
 from halfsure.data.new import New, read
 from halfsure.runs.run import Run, load
-from halfsure.training.errors import RunError
-from halfsure.training.inference import logits_of as any_logits
 
-__all__ = ["Columns", "Reading", "check_output", "escaped", "grid", "logits_of", "open_both", "printable", "write_rows"]
+__all__ = ["Columns", "Reading", "check_output", "escaped", "grid", "open_both", "printable", "warn", "write_rows"]
 
 Columns = dict[str, Sequence[Any]]
-VALUES_A_PASS = 2**22  # of the samples that go through the network together: large images go a few at a time
 
 
 @dataclass(frozen=True)
@@ -47,17 +43,10 @@ def open_both(model: Path, data: str, how: Reading, *, test: bool = False) -> tu
     return run, read(data, run.encoding, shape=shape, **options)  # type: ignore[arg-type]  # each as `Reading` has it
 
 
-def logits_of(run: Run, new: New) -> Tensor:
-    """The model's logits of new samples, all of them finite. → (n, classes)."""
-    size = prod(run.preprocessing.shape)
-    batch = max(1, min(500, VALUES_A_PASS // size))
-    logits = any_logits(run.model, new.samples, run.preprocessing, batch=batch)
-    if not bool(logits.isfinite().all()):
-        row = int((~logits.isfinite().all(-1)).nonzero()[0])
-        raise RunError(
-            f"the model gives no finite numbers for {new.names[row]}: its weights are damaged, or the sample is"
-        )
-    return logits
+def warn(text: str) -> None:
+    """Say on stderr what a person should know of a result; nothing of an empty text."""
+    if text:
+        screen(stderr=True).print(f"warning: {text}", style="yellow", soft_wrap=True, highlight=False, markup=False)
 
 
 def check_output(file: Path, force: bool) -> None:
@@ -76,32 +65,25 @@ def check_output(file: Path, force: bool) -> None:
 
 def write_rows(file: Path, columns: Columns) -> None:
     """Write columns of equal length as a CSV or Parquet file, whole or not at all."""
-    part = file.with_name(f"{file.name}.part")
-    try:
-        part.unlink(missing_ok=True)  # a link that leads elsewhere would be written through
-        (_write_parquet if file.suffix.lower() == ".parquet" else _write_csv)(part, columns)
-        with open(part, "rb") as written:
-            os.fsync(written.fileno())
-        os.replace(part, file)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise
+    write(file, (_parquet if file.suffix.lower() == ".parquet" else _csv)(columns))
 
 
-def _write_csv(part: Path, columns: Columns) -> None:
-    with open(part, "x", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        for row in zip(*columns.values(), strict=True):
-            writer.writerow([escaped(value) if isinstance(value, list) else value for value in row])
+def _csv(columns: Columns) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    for row in zip(*columns.values(), strict=True):
+        writer.writerow([escaped(value) if isinstance(value, list) else value for value in row])
+    return text.getvalue().encode()
 
 
-def _write_parquet(part: Path, columns: Columns) -> None:
+def _parquet(columns: Columns) -> bytes:
     import pyarrow  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra
     from pyarrow import parquet  # noqa: PLC0415
 
-    parquet.write_table(pyarrow.table(dict(columns)), part)
+    content = io.BytesIO()
+    parquet.write_table(pyarrow.table(dict(columns)), content)
+    return content.getvalue()
 
 
 def escaped(names: Iterable[str]) -> str:

@@ -110,6 +110,11 @@ class Data:
                 f"{self.train.samples.shape[1:]}"
             )
 
+    @property
+    def seen(self) -> range | Labels:
+        """Which training samples may be seen without their label, ascending; all of them are not written down."""
+        return range(len(self.train)) if self.unlabeled is None else self.unlabeled
+
     def with_labels(self, labeled: Labels) -> "Data":
         """The same samples with another choice of labeled ones."""
         return replace(self, labeled=np.sort(labeled))

@@ -8,7 +8,6 @@ import gzip
 import http.client
 import io
 import json
-import os
 import re
 import shutil
 import ssl
@@ -25,6 +24,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from halfsure._disk import put
 from halfsure.data._sources import File, Layout, Source, md5
 from halfsure.data.files import DataError
 from halfsure.data.official import Root, check, data_root, find, get_source, home
@@ -79,7 +79,7 @@ def download(url: str, target: Path, digest: str, progress: Progress | None = No
         problem = _stream(url, part, target.name, progress or _silent)
         if not problem:
             if md5(part) == digest:
-                os.replace(part, target)
+                put(part, target)
                 return
             part.unlink()
             problem = f"the file it sends does not have the official MD5 {digest}"
@@ -240,7 +240,7 @@ def _install(archive: Path, files: list[File], folder: Path) -> None:
                 )
         for file in files:
             new = file.where(place)
-            os.replace(new, folder / new.name)
+            put(new, folder / new.name)
             if new.name != file.name:  # the packed file that was there differs, and would be preferred
                 (folder / file.name).unlink(missing_ok=True)
 

@@ -97,13 +97,13 @@ def hold_out(data: Data, count: int, seed: int) -> Data:
     """Keep `count` samples with known labels, none of them labeled, out of training, for validation."""
     if data.val is not None:
         raise DataError(f"{data.name} has validation samples of its own ({len(data.val)}); hold out none")
-    there = np.arange(len(data.train), dtype=np.int64) if data.unlabeled is None else data.unlabeled
-    free = np.setdiff1d(there[data.train.labels[there] != UNLABELED], data.labeled)
+    free = np.setdiff1d(data.seen, data.labeled)
+    free = free[data.train.labels[free] != UNLABELED]
     if not 0 < count <= len(free):
         raise DataError(
             f"{data.name}: {count} samples cannot be held out for validation; "
             f"{len(free)} have a known label that is not trained on"
         )
     held = np.sort(free[np.argsort(keys(free, seed, VALIDATION), kind="stable")[:count]])
-    kept = np.setdiff1d(there, held)
+    kept = np.setdiff1d(data.seen, held)
     return replace(data, val=Part(data.train.samples[held], data.train.labels[held]), unlabeled=kept)

@@ -6,12 +6,14 @@ and nothing is ever written into the old one.
 
 import os
 import platform
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from halfsure._disk import put
 from halfsure.data.files import DataError
 
 __all__ = ["begin", "discard", "finish"]
@@ -19,7 +21,7 @@ __all__ = ["begin", "discard", "finish"]
 
 def begin(file: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """An array of bytes to fill, its room on the disk taken already; those of processes that died are removed."""
-    own = f"{file.name}.{platform.node()}."
+    own = f"{file.name}.{sha256(platform.node().encode()).hexdigest()[:8]}."  # of this machine, which need not be named
     part = file.with_name(f"{own}{os.getpid()}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +40,7 @@ def finish(array: NDArray[np.uint8], file: Path | None) -> NDArray[np.uint8]:
     """Give a filled array its name; one in memory stays as it is."""
     if file is None or not (part := _part(array)):
         return array
-    os.replace(part, file)
+    put(Path(part), file)
     found: NDArray[np.uint8] = np.load(file, mmap_mode="r+")  # by its name other processes can open it too
     return found
 

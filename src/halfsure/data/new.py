@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from halfsure.data import official
 from halfsure.data.arrays import as_samples, class_names, label_names
 from halfsure.data.dataset import DataError
-from halfsure.data.files import opened, short_lines
+from halfsure.data.files import opened, short_lines, shown
 from halfsure.data.frames import load_frame
 from halfsure.data.image_folder import Listing, decoded_file, images_below, listed
 from halfsure.data.images import SUFFIXES, decode
 from halfsure.data.npy import read_fields
-from halfsure.data.tables import Column, TableEncoding, TextEncoder
+from halfsure.data.tables import LENIENT, Column, TableEncoding, TextEncoder
 
-__all__ = ["New", "read"]
+__all__ = ["New", "read", "samples_of"]
 
 TABLES = {".csv", ".tsv", ".parquet"}
 ARRAYS = {".npz", ".npy"}
@@ -87,6 +87,45 @@ def read(
     if found.samples.shape[1:] != shape:
         raise DataError(f"{source} has samples of shape {found.samples.shape[1:]}, but the model takes {shape}")
     return found
+
+
+def samples_of(X: Any, encoding: dict[str, Any] | None, *, shape: tuple[int, ...]) -> NDArray[Any]:  # noqa: N803
+    """Whatever a person has → samples of this `shape`, for a model whose run has this `encoding`. → (n, *shape).
+
+    A path, or the name of an official set, is read as `read` does. A DataFrame needs the columns of a model's table,
+    and a list of texts its one column of text. Arrays are taken as samples.
+    """
+    if isinstance(X, str | os.PathLike):
+        return read(X, encoding, shape=shape).samples
+    table = _encoding(encoding or {}) if (encoding or {}).get("kind") == "table" else None
+    columns = () if table is None else table.columns
+    frame = X if hasattr(X, "columns") and hasattr(X, "isna") else None
+    texts = None if frame is not None or hasattr(X, "detach") or hasattr(X, "tocsr") else _texts(X)
+    if texts is not None:
+        if len(columns) == 1 and columns[0].text is not None:
+            return columns[0].text.rows(texts)
+        wanted = f"the columns {shown([column.name for column in columns])}" if table else f"samples of shape {shape}"
+        raise DataError(f"X is a list of texts, but the model takes {wanted}")
+    if frame is not None and table is not None:
+        try:
+            return table.rows(frame, lenient=False)
+        except DataError as error:
+            raise DataError(str(error).removesuffix(f"; {LENIENT}")) from None  # which is an option of the commands
+    rows, _ = as_samples(X if frame is None else frame.to_numpy(), "X")
+    if rows.shape[1:] != shape:
+        hint = f"; give a DataFrame with the columns {shown([column.name for column in columns])}" if table else ""
+        raise DataError(f"X has samples of shape {rows.shape[1:]}, but the model takes {shape}{hint}")
+    return rows
+
+
+def _texts(X: Any) -> list[str] | None:  # noqa: N803
+    """The strings of a list, a column or an array of them; None where X is something else."""
+    values = X.tolist() if hasattr(X, "tolist") and getattr(X, "ndim", 0) == 1 else X
+    if not isinstance(values, list | tuple) or not any(isinstance(value, str) for value in values):
+        return None
+    if odd := [row for row, value in enumerate(values) if not isinstance(value, str)]:
+        raise DataError(f"X, row {odd[0]}, is no text: write '' where there is none")
+    return list(values)
 
 
 def _official(name: str, root: str | os.PathLike[str] | None) -> New:

@@ -1,17 +1,32 @@
 """Which samples and which labels a run is to have, and the data opened so."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from halfsure.data.dataset import Data
+from halfsure._shown import path_from
+from halfsure.data.dataset import Data, DataError
 from halfsure.data.load import hold_out, load_seeds
 from halfsure.data.reader import reader_of
-from halfsure.settings import EVERYDAY, PATH, Between, Count, Settings, declared
+from halfsure.settings import EVERYDAY, PATH, Between, Count, Settings, declared, parts
 from halfsure.settings.compose import fill
 
-__all__ = ["DataConfig", "DataSettings", "lasting", "open_again", "open_data", "open_seeds"]
+__all__ = [
+    "DataConfig",
+    "DataSettings",
+    "find_source",
+    "kept",
+    "lasting",
+    "open_again",
+    "open_data",
+    "open_seeds",
+    "path_settings",
+]
+
+HERE = ("./", "../")
+"""How a path begins that is meant from the run folder."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +76,58 @@ class DataConfig(DataSettings):
         return cls.of(source, **common, **values.get("reader", {}))
 
 
+def kept(source: str, config: DataConfig, folder: Path) -> tuple[str, DataConfig]:
+    """The same as a run in `folder` keeps it: paths from there, or names alone where a path would tell whose it is."""
+
+    def told(path: Any) -> Any:
+        there = isinstance(path, str) and (Path(path).expanduser().exists() or Path(path).is_absolute())
+        return path_from(folder, path) if there else path
+
+    own = {name: told(value) if name in path_settings() else value for name, value in config.reader.items()}
+    return source if _is_name(source) else told(source), replace(config, split=told(config.split), reader=own)
+
+
+def find_source(source: str, folder: Path, given: str | None = None) -> str:
+    """Where the data are that a run in `folder` keeps as `source`, unless that is `given`."""
+    if given is not None or not source.startswith(HERE):
+        return source if given is None else given
+    if not (folder / source).exists():
+        raise DataError(
+            f"{Path(source).name}, the data of {folder}, is not where it was when the run began: say where it is with "
+            "--source PATH"
+        )
+    return os.path.normpath(folder / source)
+
+
 def open_again(path: Path, source: str, config: DataConfig, seed: int) -> Data:
-    """Open the data of the run in a folder, with the labels its split.json names."""
-    return open_data(source, replace(config, split=str(path / "split.json"), labels=None), seed)
+    """Open the data of the run in a folder, with the labels its split.json names; `source` is where they are now."""
+    own = {
+        name: _find(value, path, source) if name in path_settings() else value for name, value in config.reader.items()
+    }
+    own = {name: value for name, value in own.items() if value is not None}
+    return open_data(source, replace(config, split=str(path / "split.json"), labels=None, reader=own), seed)
+
+
+def _find(kept: Any, folder: Path, source: str) -> Any:
+    """A file that goes with the source: where it was, or beside it; None for the folder of a set known by its name."""
+    if not isinstance(kept, str) or not kept.startswith(HERE):
+        return kept
+    places = [folder / kept, Path(source).parent / Path(kept).name, Path(source) / Path(kept).name]
+    found = [os.path.normpath(place) for place in places if place.exists()]
+    if not found and not _is_name(source):
+        raise DataError(f"{Path(kept).name}, which the run was begun with, is gone: put it beside {Path(source).name}")
+    return found[0] if found else None
+
+
+def _is_name(source: str) -> bool:
+    """Whether a source is known by its name, wherever its files are."""
+    return any(source in reader.names for reader in parts("reader").values())
+
+
+def path_settings() -> set[str]:
+    """Settings of the data that are paths, whatever their reader."""
+    kinds = [DataSettings, *(reader.Settings for reader in parts("reader").values())]
+    return {setting.name for kind in kinds for setting in declared(kind) if setting.path}
 
 
 def open_data(source: str, config: DataConfig, seed: int) -> Data:

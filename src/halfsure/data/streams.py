@@ -92,9 +92,8 @@ class TwoStreams:
     """The labeled samples and all samples, side by side; the labeled ones are among the unlabeled too."""
 
     def __init__(self, data: Data, labeled: int, unlabeled: int, *, seed: int, rank: int = 0, ranks: int = 1) -> None:
-        everything = range(len(data.train)) if data.unlabeled is None else data.unlabeled
         self.labeled = Stream(data.labeled, labeled, seed=seed, name=1, rank=rank, ranks=ranks)
-        self.unlabeled = Stream(everything, unlabeled, seed=seed, name=2, rank=rank, ranks=ranks)
+        self.unlabeled = Stream(data.seen, unlabeled, seed=seed, name=2, rank=rank, ranks=ranks)
 
     def next(self) -> Indices:
         """The samples of the next step."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from halfsure.trust import paired_interval, wilson
+from halfsure.trust import paired_interval, temperature_note, wilson
 from halfsure.verdict.folds import Fold
 
 __all__ = ["FallbackWarning", "Report", "make_report", "warn_of_fallback"]
@@ -43,6 +43,8 @@ class Report:
     """Whether the unlabeled data hurt, so that the supervised model was kept."""
     alone: str = "labels alone"
     """What the supervised baseline had: of texts also rows that all texts, the unlabeled ones too, had a part in."""
+    temperature: float = 1.0
+    """What the logits are divided by; at the end of its range, 0.1 or 10, the report says what that means."""
 
     @property
     def helped(self) -> bool | None:
@@ -68,6 +70,8 @@ class Report:
         )
         if self.difference is not None and self.supervised is not None:
             lines.append(f"Did the unlabeled samples help? {self._verdict()}")
+        if note := temperature_note(self.temperature):
+            lines.append(note)
         return "\n".join(lines)
 
     def _verdict(self) -> str:

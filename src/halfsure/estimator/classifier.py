@@ -4,6 +4,7 @@ import copy
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
+from torch import nn
 
 from halfsure._checks import check_count, check_number
 from halfsure.data import Data, Part
@@ -23,7 +24,8 @@ from halfsure.estimator.features import ShapedEncoder, as_plain, choose_encoder
 from halfsure.estimator.labels import known_labels, read_labels
 from halfsure.estimator.plan import make_config, shared_time, supervised
 from halfsure.learners.automatic import AUTO
-from halfsure.runs.run import Run
+from halfsure.runs.model_file import set_temperature
+from halfsure.runs.run import MODEL, Run
 from halfsure.runs.start import start
 from halfsure.training.class_shares import label_shares
 from halfsure.training.config import Config
@@ -63,7 +65,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         report_: did the unlabeled data help? `print(model.report_)` answers.
         transduction_: a label for each training sample: the given one, or the predicted one.
         history_: what each evaluation of the training run measured.
-        temperature_: what the logits are divided by.
+        temperature_: what the logits are divided by, from 0.1 to 10; `report_` says what either end means.
         prior_: class shares that sets and thresholds are weighted to; None where the labels are a random sample.
         run_: the trained model, a `halfsure.Run`.
 
@@ -166,14 +168,13 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         `abstain=0.95` answers only where the model is sure enough that, by the held-out labels, at most 5 % of the
         answers are wrong; elsewhere it gives −1, or None where classes are strings.
         """
+        samples = self._samples(X)
         if abstain is None:
-            samples = self._samples(X)
             answers: NDArray[Any] = self.classes_[self.run_.best(samples).numpy()]
             return answers
-        logits = self._logits(X)
-        best = logits.argmax(-1).numpy()
-        threshold = self._evidence("abstaining").threshold(check_number("abstain", abstain, 0, 1))
-        sure = (self._probs(logits).amax(-1) >= threshold).numpy()
+        self._evidence("abstaining")
+        said = self.run_.answers(samples, abstain=check_number("abstain", abstain, 0, 1))
+        best, sure = said.best.numpy(), said.sure.numpy()
         numbers = self.classes_.dtype.kind in "iuf"
         answers = self.classes_[best] if numbers else self.classes_[best].astype(object)
         answers = answers.astype(np.int64) if answers.dtype.kind == "u" else answers
@@ -182,8 +183,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Probabilities in the model's own map: in sparsemax most of them are exactly zero. → (n, classes)."""
-        probs: NDArray[np.float64] = self._probs(self._logits(X)).numpy()
-        return probs
+        return self.run_.predict_proba(self._samples(X))
 
     def predict_set(self, X: Any, coverage: float | None = None) -> list[tuple[Any, ...]]:  # noqa: N803
         """The candidate classes of each sample, the most likely first.
@@ -193,16 +193,9 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         samples that were not among the training samples.
         """
         samples = self._samples(X)
-        logits = self.run_.logits(samples).double()
-        if coverage is None:
-            chosen = self._probs(logits) > 0
-        else:  # from the folds' models, and the answer of the final one: coverage can only rise by it
-            chosen = self._evidence("a coverage").sets(samples, coverage)
-            chosen = chosen.scatter(-1, logits.argmax(-1, keepdim=True), True)
-        order = logits.argsort(dim=-1, descending=True, stable=True)
-        names = self.classes_.tolist()
-        pairs = zip(chosen.tolist(), order.tolist(), strict=True)
-        return [tuple(names[place] for place in places if row[place]) for row, places in pairs]
+        if coverage is not None:
+            self._evidence("a coverage")
+        return self.run_.answers(samples, coverage=coverage).sets(self.classes_.tolist())
 
     def guarantee(self, coverage: float) -> Guarantee:
         """What is promised of `predict_set(X, coverage)`, as a number and in a sentence."""
@@ -287,6 +280,10 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             self.prior_ = (weights.numpy() * label_shares(data)).tolist()
         self.evidence_ = Evidence.of(folds, weights, calibrate=self.calibrate)
         self.temperature_ = self.evidence_.temperature
+        self.report_ = replace(self.report_, temperature=self.temperature_)
+        self.run_ = replace(self.run_, temperature=self.temperature_, held=self.evidence_)
+        if self.run_.path is not None:
+            set_temperature(self.run_.path / MODEL, self.temperature_)
 
     def _transduce(self, data: Data) -> NDArray[Any]:
         """A label for each training sample."""
@@ -298,13 +295,6 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def _samples(self, X: Any) -> NDArray[Any]:  # noqa: N803
         check_is_fitted(self)
         return self.encoder_.encode(self, as_plain(X))
-
-    def _logits(self, X: Any) -> Tensor:  # noqa: N803
-        samples = self._samples(X)
-        return self.run_.logits(samples).double()
-
-    def _probs(self, logits: Tensor) -> Tensor:
-        return self.run_.map(logits / self.temperature_)
 
     def _evidence(self, what: str) -> Evidence:
         if self.evidence_ is None:

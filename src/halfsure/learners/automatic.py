@@ -21,8 +21,7 @@ class Choice:
 
 def choose(data: Data) -> Choice:
     """The method for this kind of data; docs/choosing.md has the measurements."""
-    seen = len(data.train) if data.unlabeled is None else len(data.unlabeled)
-    if seen <= len(data.labeled):
+    if len(data.seen) <= len(data.labeled):
         return Choice("supervised", "every sample is labeled, so there is nothing else to learn from", {})
     shares = {"prior": "labels"}
     if data.kind == "image":
@@ -36,5 +35,4 @@ def choose(data: Data) -> Choice:
 
 def usual_steps(data: Data) -> int:
     """A number of steps that grows with the data: 60 for a hundred samples, at most 600 for images, 1,000 else."""
-    seen = len(data.train) if data.unlabeled is None else len(data.unlabeled)
-    return min(max(6 * seen // 10, 60), 600 if data.kind == "image" else 1000)
+    return min(max(6 * len(data.seen) // 10, 60), 600 if data.kind == "image" else 1000)

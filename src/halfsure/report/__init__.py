@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,14 @@ def write(
     baselines: Mapping[str, Mapping[Any, float]] | None = None,
     title: str | None = None,
     data: Data | None = None,
+    source: str | None = None,
+    samples: bool = True,
 ) -> Path:
     """Describe runs, or the comparison a folder with compare.json holds, on one page; a file at `out` is replaced.
 
     `baselines` gives the errors of other classifiers, name → seed → error, beside those compare.json has. `data` are
-    the samples the runs were trained on, for runs that were begun from Python and so cannot open them again.
+    the samples the runs were trained on, for runs that were begun from Python and so cannot open them again; `source`
+    is where they are now, if they were moved. Without `samples` no picture, text or row of the data is on the page.
 
     Examples:
         >>> from halfsure import report
@@ -35,7 +39,7 @@ def write(
     from halfsure.report.page import page  # noqa: PLC0415 - matplotlib is loaded when a report is written
     from halfsure.report.study import read  # noqa: PLC0415
 
-    study = read(runs, baselines=baselines, title=title, data=data)
+    study = replace(read(runs, baselines=baselines, title=title, data=data), source=source, shows_samples=samples)
     file = Path(out)
     if file.is_dir():
         raise RunError(f"{file} is a folder; name a file, such as {file / 'report.html'}")

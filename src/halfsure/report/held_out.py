@@ -2,13 +2,13 @@
 
 import math
 
+from halfsure._shown import without_places
 from halfsure.report.elements import Table, number_cell, share_cell
 from halfsure.report.study import Study
+from halfsure.runs.evidence import Evidence
 from halfsure.runs.run import load
 from halfsure.training.errors import RunError
-from halfsure.trust import wilson
-from halfsure.verdict.check import load_evidence
-from halfsure.verdict.folds import Evidence
+from halfsure.trust import temperature_note, wilson
 
 __all__ = ["trust"]
 
@@ -21,9 +21,9 @@ def trust(study: Study) -> dict[str, object] | None:
     if not study.single:
         return None
     try:
-        evidence = load_evidence(load(study.records[0].path))
+        evidence = load(study.records[0].path).evidence
     except RunError as error:
-        return {"error": error}
+        return {"error": without_places(str(error), study.records[0].path)}
     if evidence is None:
         return None
     right, count = int(evidence.right.sum()), len(evidence.right)
@@ -34,6 +34,7 @@ def trust(study: Study) -> dict[str, object] | None:
         "interval": wilson(right, count),
         "folds": len(evidence.runs),
         "temperature": evidence.temperature,
+        "note": temperature_note(evidence.temperature),
         "promises": [(coverage, evidence.guarantee(coverage).sentence) for coverage in COVERAGES],
         "abstaining": _abstaining(evidence),
     }

@@ -90,8 +90,9 @@ class Record:
 
     @property
     def data_name(self) -> str:
-        """What the data are called: the source as it was given, or the name from Python."""
-        return str(self.config.get("source") or self.about_data.get("name") or "data")
+        """What the data are called: the name of the source, wherever it is, or the name from Python."""
+        source = str(self.config.get("source") or self.about_data.get("name") or "data")
+        return Path(source).name or source
 
 
 def read_record(path: Path) -> Record | None:

@@ -1,14 +1,14 @@
 """Samples to look at: the mistakes the model was surest of, and those it cannot decide about."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from halfsure._shown import without_places
 from halfsure.data import Data, DataError, Split
-from halfsure.data.opening import open_again
+from halfsure.data.opening import find_source, open_again
 from halfsure.report.pictures import picture
 from halfsure.report.reading import Record
 from halfsure.report.study import Study
@@ -41,15 +41,17 @@ class Chosen:
 
 
 def samples(study: Study) -> dict[str, object] | None:
-    """Section: a dozen samples of either kind, of one run."""
+    """Section: a dozen samples of either kind, of one run; none if they are not to be shown."""
     record = study.best.first
+    if not study.shows_samples:
+        return None
     try:
         run, data = load(record.path), _data(study, record)
         mistakes, ambiguous = choose_mistakes(run, data), choose_ambiguous(run, data)
     except (DataError, RunError, OSError, ImportError, ValueError) as error:
         if study.data is not None and isinstance(error, DataError):
             raise
-        return {"error": error}
+        return {"error": without_places(str(error), record.path)}
     if mistakes is None and ambiguous is None:
         return None
     return {"error": None, "mistakes": _cards(mistakes, run), "ambiguous": _cards(ambiguous, run)}
@@ -84,7 +86,7 @@ def choose_ambiguous(run: Run, data: Data, many: int = MANY) -> Chosen | None:
 def _ask(run: Run, part: str, stored: NDArray[Any], labels: NDArray[np.int64], rows: NDArray[np.int64]) -> Chosen:
     some = rows[np.linspace(0, len(rows) - 1, min(len(rows), LOOKED_AT)).astype(np.int64)] if len(rows) else rows
     taken = stored[some]
-    probs = run.map(run.logits(taken).double()).numpy() if len(some) else np.zeros((0, len(run.classes)))
+    probs = run.probs(run.logits(taken)).numpy() if len(some) else np.zeros((0, len(run.classes)))
     return Chosen(part, taken, some, probs, labels[some], len(some))
 
 
@@ -95,8 +97,7 @@ def _take(found: Chosen, rows: list[int]) -> Chosen | None:
 
 
 def _unlabeled(data: Data) -> NDArray[np.int64]:
-    seen = np.arange(len(data.train)) if data.unlabeled is None else data.unlabeled
-    return np.setdiff1d(seen, data.labeled)
+    return np.setdiff1d(data.seen, data.labeled)
 
 
 def _data(study: Study, record: Record) -> Data:
@@ -110,13 +111,14 @@ def _data(study: Study, record: Record) -> Data:
             raise RunError(
                 "the run was begun from Python with data of its own; give the same data to halfsure.report.write"
             )
+        source = find_source(str(record.config["source"]), record.path, study.source)
         try:
-            config = data_config_of(record.config)
+            config = data_config_of(record.config, source)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise RunError("its config.json does not say how the data were opened") from None
-        data = open_again(record.path, record.config["source"], config, record.seed)
+        data = open_again(record.path, source, config, record.seed)
     if fingerprint(data) != record.config.get("fingerprint"):
-        where = "those given" if study.data is not None else Path(str(record.config.get("source"))).name
+        where = "those given" if study.data is not None else record.data_name
         raise DataError(f"the data of {record.path} were others than {where} now: samples, classes or labels differ")
     return data
 

@@ -1,12 +1,13 @@
 """Settings of the runs, those that differ from the preset first, and what they ran on."""
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from halfsure.data import Data, Part
-from halfsure.data.opening import DataSettings
+from halfsure.data.opening import DataSettings, path_settings
 from halfsure.report.elements import Cell, Table, number_cell
 from halfsure.report.reading import Record, within
 from halfsure.report.study import Group, Study
@@ -57,11 +58,12 @@ def command(record: Record) -> str | None:
     source, expected = record.config.get("source"), by_preset(record)
     if source is None or record.config.get("net") is None or expected is None:
         return None
-    words = ["halfsure", "train", str(source)]
+    words = ["halfsure", "train", record.data_name]
     told = within(record.config, "data")
     own = within(told, "reader")
     usual = {setting.name: setting.default for setting in declared(DataSettings)}
-    for name, value in {**(told if isinstance(told, dict) else {}), **(own if isinstance(own, dict) else {})}.items():
+    for name, given in {**(told if isinstance(told, dict) else {}), **(own if isinstance(own, dict) else {})}.items():
+        value = Path(given).name if name in path_settings() and isinstance(given, str) else given  # not whose it is
         words += _option(name, value) if name != "reader" and value not in (usual.get(name), None, False) else []
     for name in ALWAYS:
         words += _option(name, record.settings.get(name))
@@ -112,7 +114,7 @@ def _runs(study: Study) -> Table:
     versions = list(dict.fromkeys(name for record in study.records for name in _versions(record)))
     rows = [
         [
-            Cell(record.path),
+            Cell(record.path.resolve().name),
             Cell(record.method),
             number_cell(record.seed, record.seed),
             Cell(record.config.get("created") or NOTHING),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from halfsure._disk import read_json
+from halfsure._shown import without_places
 from halfsure.data import Data
 from halfsure.methods import parse
 from halfsure.report.reading import PARTS, Record, number, read_record
@@ -60,6 +61,9 @@ class Study:
     command: str | None = None
     """The command that made a comparison."""
     data: Data | None = None
+    source: str | None = None
+    """Where the data are now, if they were moved."""
+    shows_samples: bool = True
 
     @property
     def records(self) -> list[Record]:
@@ -131,7 +135,7 @@ def read(
         groups=groups,
         baselines=errors,
         remarks=(*_missing(compared, records), *_unfinished(records), *_mixed(groups)),
-        command="\n".join(str(c["command"]) for c in compared if c.get("command")) or None,
+        command="\n".join(without_places(str(c["command"])) for c in compared if c.get("command")) or None,
         data=data,
     )
 
@@ -224,7 +228,7 @@ def _name(same: list[Record], groups: list[list[Record]]) -> str:
 
 
 def _title(groups: tuple[Group, ...]) -> str:
-    sources = sorted({Path(record.data_name).name or record.data_name for g in groups for record in g.records})
+    sources = sorted({record.data_name for g in groups for record in g.records})
     what = groups[0].name if len(groups) == 1 else f"{len(groups)} methods"
     return f"{what} on {', '.join(sources)}"
 

@@ -1,6 +1,5 @@
 """What came out, in words and as a table."""
 
-from pathlib import Path
 from typing import Any
 
 from halfsure.metrics import paired_difference
@@ -51,7 +50,7 @@ def _seeds(seeds: list[int]) -> str:
 
 
 def _data(study: Study) -> str:
-    names = sorted({Path(record.data_name).name or record.data_name for record in study.records})
+    names = sorted({record.data_name for record in study.records})
     labels = sorted({int(number(record.about_data, "labeled") or 0) for record in study.records})
     counts = listed([f"{count:,}" for count in labels], "or")
     shape = study.records[0].about_data.get("shape")

@@ -9,7 +9,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from halfsure._disk import read_json, read_lines, reason, sync, write, write_part
+from halfsure._disk import put, read_json, read_lines, reason, write, write_part
 from halfsure.runs.checkpoint import pack_state, read_state
 from halfsure.settings.compose import flat_json
 from halfsure.training.errors import RunError
@@ -120,10 +120,9 @@ class Folder:
         current, previous = (self.path / name for name in CHECKPOINTS)
         part = write_part(current, pack_state(state))
         if current.exists() and not self._damaged:
-            os.replace(current, previous)
-        os.replace(part, current)
+            put(current, previous)
+        put(part, current)
         self._damaged = False
-        sync(self.path)
 
     @property
     def begun(self) -> bool:

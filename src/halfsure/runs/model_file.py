@@ -18,7 +18,7 @@ from halfsure.training.errors import RunError
 from halfsure.views.maker import maker_of_kind
 from halfsure.views.preprocessing import Preprocessing
 
-__all__ = ["Stored", "read_model", "save_model"]
+__all__ = ["Stored", "read_model", "save_model", "set_temperature"]
 
 FORMAT = 2
 OLD = 1
@@ -26,7 +26,7 @@ OLD = 1
 LARGEST = 2**24
 """Values of a sample: 4096 × 4096 grey pixels. A model file of a few bytes can claim any size."""
 DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
-ABOUT = {"format", "map", "classes", "net", "preprocessing", "encoding", "sha256"}
+ABOUT = {"format", "map", "classes", "net", "preprocessing", "encoding", "temperature", "sha256"}
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class Stored:
     """Name, norm and dropout of a network of halfsure; None for one of the user's own."""
     preprocessing: Preprocessing
     encoding: dict[str, Any] | None
+    temperature: float | None
+    """What the logits are divided by; None where the model was not checked on held-out labels."""
 
     def network(self) -> nn.Module:
         """The network that the weights are of, its own not loaded yet."""
@@ -93,6 +95,7 @@ def read_model(file: Path) -> Stored:
             _net(about.get("net")),
             _preprocessing(about.get("preprocessing")),
             _encoding(about.get("encoding")),
+            _temperature(about.get("temperature")),
         )
     except ValueError as error:
         raise RunError(f"{file} is damaged: {error}") from None
@@ -101,6 +104,15 @@ def read_model(file: Path) -> Stored:
 def save_model(folder: Folder, model: nn.Module, about: dict[str, Any]) -> None:
     """Write model.safetensors: weights and, as JSON beside them, what they mean."""
     write(folder.path / "model.safetensors", pack({"format": FORMAT, **about}, model.state_dict()))
+
+
+def set_temperature(file: Path, temperature: float) -> None:
+    """Write a model file anew with the temperature that held-out labels ask for."""
+    stored = read_model(file)
+    if stored.temperature != temperature:
+        about, weights = unpack(file)
+        told = {name: value for name, value in about.items() if name != "sha256"}
+        write(file, pack({**told, "temperature": temperature}, weights))
 
 
 def _map(name: Any) -> Map:
@@ -153,6 +165,12 @@ def _encoding(encoding: Any) -> dict[str, Any] | None:
     if not isinstance(encoding, dict) or not isinstance(encoding.get("kind"), str):
         raise ValueError("what it says of its data makes no sense")  # noqa: TRY004
     return encoding
+
+
+def _temperature(value: Any) -> float | None:
+    if value is not None and not (_is_number(value) and value > 0):
+        raise ValueError(f"its temperature is no number above 0, {value!r:.40}")
+    return None if value is None else float(value)
 
 
 def _refuse_deep(name: str, tensors: int) -> None:

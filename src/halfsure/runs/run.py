@@ -2,9 +2,11 @@
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -12,7 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from halfsure.data import DataError
+from halfsure.data.new import samples_of
 from halfsure.metrics import last_median
+from halfsure.runs.evidence import Evidence, load_evidence, noted_temperature
 from halfsure.runs.folder import Folder, flat_settings
 from halfsure.runs.model_file import Stored, read_model, save_model
 from halfsure.simplex import Map
@@ -20,7 +24,36 @@ from halfsure.training.errors import RunError
 from halfsure.training.inference import logits_of
 from halfsure.views.preprocessing import Preprocessing
 
-__all__ = ["Run", "load", "readings", "save_model"]
+__all__ = ["Answers", "Run", "load", "readings", "save_model"]
+
+MODEL = "model.safetensors"
+VALUES_A_PASS = 2**22
+"""Of the samples that go through the network together: large images go a few at a time."""
+Name = TypeVar("Name")
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a model says of samples; whoever asks, in whatever way, is told this."""
+
+    order: Tensor
+    """The classes of each sample, the most likely first. (n, classes)."""
+    probs: Tensor
+    """In the model's own map, at its temperature; float64. (n, classes)."""
+    candidates: Tensor
+    """Which classes the true one may be. bool (n, classes)."""
+    sure: Tensor
+    """Which samples get an answer: all, unless abstaining was asked for. bool (n,)."""
+
+    @property
+    def best(self) -> Tensor:
+        """The most likely class of each sample. → (n,)."""
+        return self.order[:, 0]
+
+    def sets(self, names: Sequence[Name]) -> list[tuple[Name, ...]]:
+        """The candidates of each sample by the names of the classes, the most likely first."""
+        pairs = zip(self.candidates.tolist(), self.order.tolist(), strict=True)
+        return [tuple(names[place] for place in places if row[place]) for row, places in pairs]
 
 
 @dataclass(frozen=True)
@@ -39,22 +72,58 @@ class Run:
     path: Path | None = field(default=None)
     encoding: dict[str, Any] | None = field(default=None)
     """How pictures or a table become samples, as `halfsure.data.new.read` takes it; None for plain arrays."""
+    temperature: float = 1.0
+    """What the logits are divided by before they become probabilities; 1 if no labels were held out to fit it."""
+    held: Evidence | None = field(default=None, repr=False)
+    """What held-out labels say, where that is not in the folder."""
 
-    def logits(self, samples: NDArray[Any], batch: int = 500) -> Tensor:
+    @cached_property
+    def evidence(self) -> Evidence | None:
+        """What held-out labels say of the model; None if it was not checked, or its file is all there is."""
+        return load_evidence(self) if self.held is None else self.held
+
+    def logits(self, samples: NDArray[Any], batch: int | None = None) -> Tensor:
         """Samples as they were stored for training, uint8 images or float rows → (n, classes)."""
-        return _finite(logits_of(self.model, samples, self.preprocessing, batch=batch))
+        return _finite(logits_of(self.model, samples, self.preprocessing, batch=batch or self._batch))
 
-    def predict_proba(self, samples: NDArray[Any]) -> NDArray[np.float32]:
-        """Probabilities in the model's own map. → (n, classes)."""
-        probs: NDArray[np.float32] = self.map(self.logits(samples)).float().numpy()
+    def probs(self, logits: Tensor) -> Tensor:
+        """Logits → probabilities, in the model's own map and at its temperature, in float64. The shape stays."""
+        return self.map(logits.double() / self.temperature)
+
+    def answers(self, samples: NDArray[Any], *, coverage: float | None = None, abstain: float | None = None) -> Answers:
+        """All that is told of stored samples.
+
+        With `coverage` the candidates are sets that hold the true class as often as that, else the classes whose
+        probability is not zero. With `abstain` only those samples get an answer whose answers are right as often as
+        that. Both are by held-out labels.
+        """
+        least = 0.0 if abstain is None else self._checked("abstain").threshold(abstain)
+        sets = None if coverage is None else self._checked("coverage").sets(samples, coverage)
+        return self.read(self.logits(samples), sets, least)
+
+    def read(self, logits: Tensor, sets: Tensor | None = None, least: float = 0.0) -> Answers:
+        """What logits say; `sets` are candidates to use instead, `least` the probability from which on it answers."""
+        probs, order = self.probs(logits), logits.argsort(dim=-1, descending=True, stable=True)
+        # The answer is always a candidate: sets come from the folds' models, and coverage can only rise by it.
+        candidates = probs > 0 if sets is None else sets.scatter(-1, order[:, :1], True)
+        return Answers(order, probs, candidates, probs.amax(-1) >= least)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803 - scikit-learn's name
+        """Probabilities in the model's own map, at its temperature. → (n, classes).
+
+        X is whatever the model was trained on: arrays, a DataFrame, a list of texts, or a path to any of them, to
+        a picture or to a folder of pictures.
+        """
+        probs: NDArray[np.float64] = self.probs(self.logits(self._samples(X))).numpy()
         return probs
 
-    def predict(self, samples: NDArray[Any]) -> list[str]:
-        """The best class of each sample, by its name."""
-        return [self.classes[index] for index in self.best(samples).tolist()]
+    def predict(self, X: Any) -> list[str]:  # noqa: N803
+        """The best class of each sample, by its name; X is as for `predict_proba`."""
+        return [self.classes[index] for index in self.best(self._samples(X)).tolist()]
 
-    def best(self, samples: NDArray[Any], batch: int = 500) -> Tensor:
+    def best(self, samples: NDArray[Any], batch: int | None = None) -> Tensor:
         """The index of the best class of each sample; no more logits than a batch has are kept. → (n,)."""
+        batch = batch or self._batch
         starts = range(0, max(len(samples), 1), batch)
         parts = ((start, samples[start : start + batch]) for start in starts)
         found = [
@@ -63,11 +132,30 @@ class Run:
         ]
         return torch.cat(found)
 
-    def predict_set(self, samples: NDArray[Any]) -> list[tuple[str, ...]]:
-        """The candidate classes of each sample, those whose probability is not zero, the most likely first."""
-        probs = self.predict_proba(samples)
-        orders = np.argsort(-probs, axis=1, kind="stable")
-        return [tuple(self.classes[i] for i in order if row[i] > 0) for row, order in zip(probs, orders, strict=True)]
+    def predict_set(self, X: Any, coverage: float | None = None) -> list[tuple[str, ...]]:  # noqa: N803
+        """The candidate classes of each sample, the most likely first; X is as for `predict_proba`.
+
+        Without `coverage` those whose probability is not zero; with it sets that hold the true class about that often,
+        which takes a run that was checked on held-out labels.
+        """
+        return self.answers(self._samples(X), coverage=coverage).sets(self.classes)
+
+    def _samples(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        return samples_of(X, self.encoding, shape=self.preprocessing.shape)
+
+    def _checked(self, what: str) -> Evidence:
+        """What held-out labels say, for a question that cannot be answered without them."""
+        if self.evidence is not None:
+            return self.evidence
+        if self.path is None:
+            raise RunError(
+                f"{what} needs the run folder: a model file alone does not hold what the check on held-out labels found"
+            )
+        raise RunError(f"{self.path} was not checked on held-out labels: train it with --folds 5, or omit {what}")
+
+    @property
+    def _batch(self) -> int:
+        return max(1, min(500, VALUES_A_PASS // math.prod(self.preprocessing.shape)))
 
     @property
     def finished(self) -> bool:
@@ -96,14 +184,15 @@ def load(path: str | os.PathLike[str], model: nn.Module | None = None) -> Run:
     """
     alone = Path(path).is_file()  # a model file is whole without its folder
     folder = Folder(Path(path).parent if alone else path)
-    file = Path(path) if alone else folder.path / "model.safetensors"
-    config = folder.config
+    file = Path(path) if alone else folder.path / MODEL
+    config = folder.config if file.name == MODEL else None  # by another name it is none of the folder's
     if config is None and not alone:
         raise RunError(f"there is no run in {folder.path}")
     if not file.is_file():
         raise RunError(f"{folder.path} has no model yet: the run saved nothing before it ended; start it again")
     stored = read_model(file)
     model = _filled(stored, file, model).eval().requires_grad_(False)
+    noted = stored.temperature
     return Run(
         model,
         stored.map,
@@ -113,6 +202,7 @@ def load(path: str | os.PathLike[str], model: nn.Module | None = None) -> Run:
         config or {},
         folder.path if config else None,
         stored.encoding,
+        noted if noted is not None else noted_temperature(folder.path) if config else 1.0,
     )
 
 
@@ -136,7 +226,7 @@ def _finite(logits: Tensor, first: int = 0) -> Tensor:
     if len(lost := (~logits.isfinite().all(-1)).nonzero()):
         raise DataError(
             f"the model's output for sample {first + int(lost[0])} is not finite: its values lie too far from those "
-            "that the model was trained on"
+            "that the model was trained on, or the model's weights are damaged"
         )
     return logits
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from halfsure._checks import check_count
 from halfsure.data import Data
-from halfsure.data.opening import DataConfig, open_again
+from halfsure.data.opening import DataConfig, find_source, kept, open_again
 from halfsure.runs.folder import FLAT, Folder
 from halfsure.runs.run import Run
 from halfsure.runs.writer import RunWriter, refuse_old
@@ -83,6 +83,9 @@ def start(
     """
     # A method has one name, however it was written; a network of one's own has no settings here.
     config = config.suited(data).replace(method=config.parsed.name, **({} if model is None else {"net": None}))
+    path = None if out is None else Path(out)
+    if source is not None and path is not None:
+        source, data_config = kept(source, data_config or DataConfig(), path)
     about: dict[str, Any] = {
         "source": source,
         "data": None if data_config is None else data_config.as_json(),
@@ -98,7 +101,6 @@ def start(
                 model = config.network(data)
             except (ValueError, RuntimeError) as error:  # torch's word for too little memory
                 raise RunError(str(error)) from None
-    path = None if out is None else Path(out)
     memory = None if path is None else RunWriter(Folder(path), about)
     found = train(model, data, config, memory=memory, views=views, console=console, watch=watch)
     return Run(
@@ -123,9 +125,9 @@ class Recorded:
         return start(self.data, self.config, out=self.path, console=console, **about)
 
 
-def data_config_of(found: dict[str, Any]) -> DataConfig:
-    """What a config.json says of its data, of either format."""
-    source, values = str(found["source"]), found["data"]
+def data_config_of(found: dict[str, Any], source: str) -> DataConfig:
+    """What a config.json says of its data, of either format, if they are at `source`."""
+    values = found["data"]
     if found.get("format") != FLAT:
         return DataConfig.from_json(source, values)
     if not isinstance(values, dict):
@@ -134,13 +136,18 @@ def data_config_of(found: dict[str, Any]) -> DataConfig:
     return DataConfig.of(source, **known)
 
 
-def go_on(path: str | os.PathLike[str], console: Console | None = None) -> Run:
-    """Go on with the run in a folder, by what it recorded."""
-    return recorded(path).go_on(console)
+def go_on(path: str | os.PathLike[str], console: Console | None = None, *, source: str | None = None) -> Run:
+    """Go on with the run in a folder, by what it recorded; `source` is where its data are now, if they were moved."""
+    return recorded(path, source=source).go_on(console)
 
 
-def recorded(path: str | os.PathLike[str], opening: Callable[[str], None] | None = None) -> Recorded:
-    """Read a run folder and open its data again, with the same samples labeled; `opening` hears of the source first."""
+def recorded(
+    path: str | os.PathLike[str], opening: Callable[[str], None] | None = None, source: str | None = None
+) -> Recorded:
+    """Read a run folder and open its data again, with the same samples labeled; `opening` hears of the source first.
+
+    `source` is where the data are now, if they were moved.
+    """
     folder = Folder(path)
     found = folder.config
     if found is None:
@@ -150,17 +157,18 @@ def recorded(path: str | os.PathLike[str], opening: Callable[[str], None] | None
             f"{folder.path} was begun from Python with data or a network of one's own: go on with the same call of fit"
         )
     refuse_old(folder, found)
+    source = find_source(found["source"], folder.path, source)
     if opening is not None:
-        opening(found["source"])
+        opening(source)
     try:
         config = Config.from_json(found["config"])
         config.algorithm()
-        data_config = data_config_of(found)
+        data_config = data_config_of(found, source)
         folds = check_count("folds", found.get("folds", 0), 0)
     except (TypeError, ValueError, KeyError) as error:
         raise RunError(f"{folder.path / 'config.json'} cannot be used: {error!s:.400}") from None
-    data = open_again(folder.path, found["source"], data_config, config.run.seed)
-    return Recorded(folder.path, data, config, found["source"], data_config, folds)
+    data = open_again(folder.path, source, data_config, config.run.seed)
+    return Recorded(folder.path, data, config, source, data_config, folds)
 
 
 def default_folder(source: str, data: Data, config: Config) -> Path:

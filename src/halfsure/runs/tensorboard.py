@@ -1,8 +1,10 @@
 """The numbers of a run as TensorBoard's events, where it is installed; no run ends for want of them."""
 
+import socket
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,10 @@ class Events:
         except ImportError:
             return
         threading.excepthook = self._thread_failed
-        self._attempt(lambda: setattr(self, "_writer", SummaryWriter(str(path / "tensorboard"), purge_step=step + 1)))
+        with _nameless():
+            self._attempt(
+                lambda: setattr(self, "_writer", SummaryWriter(str(path / "tensorboard"), purge_step=step + 1))
+            )
 
     def add(self, line: dict[str, Any]) -> None:
         """Write every number of an evaluation."""
@@ -52,6 +57,17 @@ class Events:
         except Exception as error:  # a thread writes, and whatever happened to it comes up here
             self._writer = None
             warnings.warn(f"TensorBoard events are no longer written: {reason(error)}; the run goes on", stacklevel=4)
+
+
+@contextmanager
+def _nameless() -> Iterator[None]:
+    """TensorBoard names its files by the host; for the time of the block the host is nobody's."""
+    usual = socket.gethostname
+    socket.gethostname = lambda: "host"
+    try:
+        yield
+    finally:
+        socket.gethostname = usual
 
 
 def _numbers(line: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:

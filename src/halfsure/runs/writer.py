@@ -313,9 +313,10 @@ def _versions() -> dict[str, str]:
 
 
 def _git_revision() -> str | None:
-    """The revision of the code, where it runs from a git repository."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    """The revision of the code, where it runs from its own repository, and not out of somebody else's."""
+    file = Path(__file__)
+    command = ["git", "-C", str(file.parent), "rev-parse", "HEAD", f"HEAD:./{file.name}"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.split()[0]
+    except (OSError, subprocess.SubprocessError, IndexError):
         return None

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from halfsure._disk import read_json, write
+from halfsure._shown import path_from, without_places
 from halfsure.data import Data, DataError, Part
 from halfsure.data.dataset import UNLABELED
-from halfsure.data.opening import DataConfig
+from halfsure.data.opening import DataConfig, kept
 from halfsure.learners.classic import BASELINES, baseline_errors
 from halfsure.metrics import paired_difference
 from halfsure.runs.folder import refuse_links
@@ -56,16 +57,17 @@ class Plan:
     def claim(self, baselines: bool) -> dict[str, dict[str, float]]:
         """Make the folder this comparison's, or see that it is. → the errors of the baselines, by name and seed."""
         file = self.out / FILE
+        source, data_config = kept(self.source, self.data_config, self.out)
         wanted: dict[str, Any] = {
             "format": FORMAT,
-            "source": self.source,
+            "source": source,
             "methods": list(self.configs),
             "seeds": list(self.data),
             "settings": {
-                "data": self.data_config.as_json(),
+                "data": data_config.as_json(),
                 "config": {method: _settings(config) for method, config in self.configs.items()},
             },
-            "command": self.command,
+            "command": without_places(self.command, self.out, Path(self.source)),
         }
         found = _read(file)
         if found is not None:
@@ -167,8 +169,8 @@ def _known(data: Data) -> Part:
     """The samples that errors are read on, those with a known label."""
     name = scored_part(data)
     if name == "unlabeled":
-        there = np.arange(len(data.train)) if data.unlabeled is None else data.unlabeled
-        rows = np.setdiff1d(there[data.train.labels[there] != UNLABELED], data.labeled)
+        rows = np.setdiff1d(data.seen, data.labeled)
+        rows = rows[data.train.labels[rows] != UNLABELED]
         return Part(data.train.samples[rows], data.train.labels[rows])
     part = data.test if name == "test" else data.val
     assert part is not None
@@ -209,6 +211,8 @@ def _within(values: Any, *keys: str) -> dict[str, Any]:
 
 def _same(out: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Refuse to go on with another comparison than the one in the folder, saying what differs."""
+    if isinstance(was := found.get("source"), str) and Path(was).is_absolute():  # from before they were kept otherwise
+        found = found | {"source": path_from(out, was)}
     names = ("source", "methods", "seeds")
     changes = [
         f"{name} was {found.get(name)!s:.200}, now {wanted[name]}" for name in names if found.get(name) != wanted[name]

@@ -90,9 +90,9 @@ class Evaluator:
         """The unlabeled samples to score, ascending."""
         data, limit = self.data, self.config.evaluation.unlabeled_sample
         labeled = np.unique(data.labeled)
-        if data.unlabeled is None:  # then they are not written down: of ten million samples only some are scored
-            return others(self._some(len(data.train) - len(labeled), limit), labeled)
-        free = np.setdiff1d(data.unlabeled, labeled)
+        if isinstance(data.seen, range):  # of ten million samples only some are scored, and the others not written down
+            return others(self._some(len(data.seen) - len(labeled), limit), labeled)
+        free = np.setdiff1d(data.seen, labeled)
         return free[self._some(len(free), limit)]
 
     def _some(self, count: int, limit: int) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ from: on its own training labels every model looks trustworthy.
 """
 
 from halfsure.trust.abstain import abstain_threshold
-from halfsure.trust.calibrate import estimate_prior, fit_temperature
+from halfsure.trust.calibrate import estimate_prior, fit_temperature, temperature_note
 from halfsure.trust.conformal import Conformal, class_scores
 from halfsure.trust.guarantee import Guarantee
 from halfsure.trust.intervals import paired_interval, wilson
@@ -19,5 +19,6 @@ __all__ = [
     "estimate_prior",
     "fit_temperature",
     "paired_interval",
+    "temperature_note",
     "wilson",
 ]

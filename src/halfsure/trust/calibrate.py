@@ -56,6 +56,30 @@ def fit_temperature(logits: Tensor, labels: Tensor, map: Map, weights: Tensor | 
     return 1 / far
 
 
+def temperature_note(temperature: float) -> str:
+    """What a temperature at the end of its range means, in words; nothing elsewhere.
+
+    Examples:
+        >>> from halfsure.trust import temperature_note
+        >>> print(temperature_note(10.0)[:35])
+        The temperature is at its cap, 10:
+        >>> temperature_note(1.7)
+        ''
+    """
+    if temperature >= HOTTEST * (1 - ROUNDING):
+        return (
+            f"The temperature is at its cap, {HOTTEST:g}: on held-out labels the model is as sure of its mistakes "
+            "as of its right answers, or there are too few labels to tell. Do not rely on its probabilities; label "
+            "more samples of every class."
+        )
+    if temperature <= COLDEST * (1 + ROUNDING):
+        return (
+            f"The temperature is at its lowest, {COLDEST:g}: every held-out label was right by a margin, or there are "
+            "too few labels to tell. Probabilities near 1 may claim too much; more labels make them reliable."
+        )
+    return ""
+
+
 def estimate_prior(probs: Tensor, shares: Tensor, *, at_most: int = 10_000) -> Tensor:
     """Class shares of unlabeled data, from probabilities under the class shares of the labels. (n, K), (K,) → (K,).
 

@@ -7,20 +7,20 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from halfsure._disk import read_json, write
+from halfsure._disk import write
 from halfsure.data import Data
+from halfsure.runs.evidence import FILE, FORMAT, Evidence, fold_folder, load_evidence, read_content
 from halfsure.runs.folder import refuse_links
+from halfsure.runs.model_file import set_temperature
 from halfsure.runs.parallel import Job, run_many
-from halfsure.runs.run import Run, load
+from halfsure.runs.run import load
 from halfsure.training.config import Config
 from halfsure.training.errors import BrokenError, RunError
 from halfsure.trust import wilson
-from halfsure.verdict.folds import Evidence, deal, fold_of, without
+from halfsure.verdict.folds import deal, fold_of, without
 
-__all__ = ["assess", "load_evidence", "outcome"]
+__all__ = ["FILE", "assess", "load_evidence", "outcome"]
 
-FILE = "trust.json"
-FORMAT = 1
 SHORT = ("folds", "labels", "accuracy", "interval")
 
 
@@ -40,52 +40,18 @@ def assess(
     low, high = wilson(int(right.sum()), len(right))
     accuracy = float(right.double().mean())
     short = {"folds": len(found), "labels": len(right), "accuracy": accuracy, "interval": [low, high]}
-    content = {"format": FORMAT, **short, "evidence": Evidence.of(found).to_json()}
+    evidence = Evidence.of(found)
+    content = {"format": FORMAT, **short, "evidence": evidence.to_json()}
     write(path / FILE, json.dumps(content).encode() + b"\n")
+    set_temperature(path / "model.safetensors", evidence.temperature)
     return short
-
-
-def fold_folder(path: Path, number: int, count: int) -> Path:
-    """Where the run of a fold is; another number of folds has other folders."""
-    return path / "folds" / f"{number + 1}-of-{count}"
-
-
-def load_evidence(run: Run) -> Evidence | None:
-    """What held-out labels say of a run, None if it was not checked."""
-    content = None if run.path is None else _content(run.path / FILE)
-    if run.path is None or content is None:
-        return None
-    file = run.path / FILE
-    try:
-        count = content["folds"]
-        if not isinstance(count, int) or not 1 <= count <= 1000:
-            raise ValueError(f"{count!r:.40} is no number of folds")  # noqa: TRY301
-        runs = [load(fold_folder(file.parent, number, count)) for number in range(count)]
-        evidence = Evidence.from_json(content["evidence"], runs)
-    except (ValueError, KeyError) as error:
-        raise RunError(f"{file} cannot be used: {error}") from None
-    if any(fold.classes != run.classes for fold in runs):
-        raise RunError(f"{file}: the folds have other classes than the run")
-    return evidence
 
 
 def outcome(path: Path) -> dict[str, Any] | None:
     """What trust.json says in short: folds, labels, accuracy and its interval; None if the run was not checked."""
-    content = _content(path / FILE)
+    content = read_content(path)
     if content is None:
         return None
     if missing := [name for name in SHORT if name not in content]:
         raise RunError(f"{path / FILE} cannot be used: it does not say {missing[0]}")
     return {name: content[name] for name in SHORT}
-
-
-def _content(file: Path) -> dict[str, Any] | None:
-    if not file.is_file():
-        return None
-    try:
-        content = read_json(file)
-    except ValueError as error:
-        raise RunError(f"{file} cannot be used: {error}") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise RunError(f"{file} is not of this version of halfsure")
-    return content

@@ -1,9 +1,7 @@
 """Cross-validation over the labels: what a model is worth on samples it never saw, and how far it can be trusted."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -12,9 +10,10 @@ from torch import Tensor
 
 from halfsure.data import Data, DataError
 from halfsure.data.random import keys
+from halfsure.runs.evidence import Evidence, Fold
 from halfsure.runs.run import Run
 from halfsure.training.class_shares import label_shares
-from halfsure.trust import Conformal, Guarantee, abstain_threshold, class_scores, estimate_prior, fit_temperature
+from halfsure.trust import estimate_prior, fit_temperature
 
 __all__ = ["FEW", "Evidence", "Fold", "deal", "fold_of", "how_many", "weigh", "without"]
 
@@ -23,22 +22,6 @@ FEW = 500
 """Fewer labels than these are held out in five parts, one after the other; of more, a fifth once."""
 MOST_SCORED = 5000
 """Unlabeled samples that class shares are estimated from, at most."""
-
-
-@dataclass(frozen=True)
-class Fold:
-    """A model, and samples with known labels that had no part in its training, not even without their labels."""
-
-    run: Run
-    labels: Tensor
-    """Their classes. (n,)."""
-    logits: Tensor
-    """What the model makes of them. (n, classes)."""
-
-    @property
-    def right(self) -> Tensor:
-        """Which of them the model gets right. → bool (n,)."""
-        return self.logits.argmax(-1) == self.labels
 
 
 def how_many(data: Data) -> int:
@@ -68,8 +51,7 @@ def deal(data: Data, folds: int, seed: int) -> list[NDArray[np.int64]]:
 
 def without(data: Data, held: NDArray[np.int64]) -> Data:
     """The data without some labeled samples, which then are as new to a model as any later one."""
-    there = np.arange(len(data.train), dtype=np.int64) if data.unlabeled is None else data.unlabeled
-    return replace(data, labeled=np.setdiff1d(data.labeled, held), unlabeled=np.setdiff1d(there, held))
+    return replace(data, labeled=np.setdiff1d(data.labeled, held), unlabeled=np.setdiff1d(data.seen, held))
 
 
 def fold_of(data: Data, held: NDArray[np.int64], run: Run) -> Fold:
@@ -94,77 +76,3 @@ def weigh(data: Data, folds: Sequence[Fold], prior: Sequence[float] | None) -> T
         target = torch.tensor(prior, dtype=torch.float64)
         target = target / target.sum()
     return target / shares
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What held-out labels say of a model: its temperature, candidate sets with a coverage, when to abstain."""
-
-    runs: tuple[Run, ...]
-    """The models of the folds."""
-    temperature: float
-    """What the logits of the final model are divided by."""
-    conformal: Conformal
-    confidence: Tensor
-    """Largest probability of each held-out sample. (n,)."""
-    right: Tensor
-    """Which of them were right. bool (n,)."""
-
-    @classmethod
-    def of(cls, folds: Sequence[Fold], weights: Tensor | None = None, *, calibrate: bool = True) -> "Evidence":
-        """Gather it from folds; `weights` are the data's class shares over those of the labels."""
-        labels, logits = (torch.cat([getattr(fold, name) for fold in folds]) for name in ("labels", "logits"))
-        map = folds[0].run.map
-        each = None if weights is None else weights[labels]
-        temperature = fit_temperature(logits, labels, map, each) if calibrate else 1.0
-        scores = [class_scores(fold.logits, map).gather(1, fold.labels[:, None])[:, 0] for fold in folds]
-        return cls(
-            tuple(fold.run for fold in folds),
-            temperature,
-            Conformal(tuple(scores), tuple(fold.labels for fold in folds), weights),
-            map(logits.double() / temperature).amax(-1),
-            logits.argmax(-1) == labels,
-        )
-
-    def sets(self, samples: NDArray[Any], coverage: float) -> Tensor:
-        """Which classes are candidates, by the models of the folds. → bool (n, classes)."""
-        return self.conformal.sets([class_scores(run.logits(samples), run.map) for run in self.runs], coverage)
-
-    def guarantee(self, coverage: float) -> Guarantee:
-        """What is promised of such sets."""
-        return self.conformal.guarantee(coverage)
-
-    def threshold(self, precision: float) -> float:
-        """The probability from which on predictions are right as often as wanted; inf if there is none."""
-        weights = self.conformal.weights
-        each = None if weights is None else weights[torch.cat(self.conformal.labels)]
-        return abstain_threshold(self.confidence, self.right, precision, each)
-
-    def to_json(self) -> dict[str, Any]:
-        """All but the models."""
-        return {
-            "temperature": self.temperature,
-            "conformal": self.conformal.to_json(),
-            "confidence": self.confidence.tolist(),
-            "right": self.right.tolist(),
-        }
-
-    @classmethod
-    def from_json(cls, values: Any, runs: Sequence[Run]) -> "Evidence":
-        """Read what `to_json` gave; anything else is refused."""
-        if not isinstance(values, dict) or set(values) != {"temperature", "conformal", "confidence", "right"}:
-            raise ValueError("what held-out labels say must be stored as temperature, conformal, confidence and right")
-        temperature, confidence, right = values["temperature"], values["confidence"], values["right"]
-        if not (isinstance(temperature, float) and math.isfinite(temperature) and temperature > 0):
-            raise ValueError(f"a temperature must be a number above 0, got {temperature!r}")
-        if not (isinstance(confidence, list) and isinstance(right, list) and len(confidence) == len(right)):
-            raise ValueError("confidence and right must be lists of the same length")
-        if not (all(type(c) is float and 0 <= c <= 1 for c in confidence) and all(type(r) is bool for r in right)):
-            raise ValueError("confidence must be a list of numbers from 0 to 1, right one of true and false")
-        conformal = Conformal.from_json(values["conformal"])
-        if len(conformal.scores) != len(runs):
-            raise ValueError(f"there are {len(runs)} models of folds, and scores of {len(conformal.scores)}")
-        if (held := sum(map(len, conformal.scores))) != len(right):
-            raise ValueError(f"there are scores of {held} held-out samples, and confidences of {len(right)}")
-        sure, flags = torch.tensor(confidence, dtype=torch.float64), torch.tensor(right, dtype=torch.bool)
-        return cls(tuple(runs), temperature, conformal, sure, flags)

@@ -14,7 +14,7 @@ CHUNK = 10_000
 
 def seen_samples(data: Data) -> NDArray[np.int64] | range:
     """The samples that training may look at: all but those held out for validation."""
-    return range(len(data.train)) if data.unlabeled is None else np.union1d(data.labeled, data.unlabeled)
+    return data.seen if isinstance(data.seen, range) else np.union1d(data.labeled, data.seen)
 
 
 def moments(
