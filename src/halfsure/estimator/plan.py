@@ -73,10 +73,11 @@ def _check_kinds(owner: Any) -> None:
         ("method", str, "the name of a method, such as 'fixmatch-ads', or 'auto'"),
         ("net", str | nn.Module | None, "the name of a network, an nn.Module or None"),
         ("time", str | None, "a string such as '5m', or None"),
+        ("calibrate", bool | np.bool_, "True or False"),
         ("settings", Mapping | None, "a mapping of names to values, or None"),
     ):
         if not isinstance(getattr(owner, name), kinds):
-            raise ValueError(f"{name} is {wanted}, got {getattr(owner, name)!r}")  # noqa: TRY004 - as scikit-learn
+            raise ValueError(f"{name} is {wanted}, got {getattr(owner, name)!r:.60}")  # noqa: TRY004 - as scikit-learn
 
 
 def _check_settings(owner: Any) -> dict[str, Any]:
