@@ -100,7 +100,7 @@ def scored_part(data: Data) -> str:
         return "unlabeled"
     raise DataError(
         f"{data.name} has nothing to compare methods by: no test samples, and no known label beyond those trained on. "
-        "Draw fewer labels with --labels, hold some out with --val, or give test rows with --test"
+        "Train on fewer with --labels: the others then score. Of a table, test rows can also be given with --test"
     )
 
 

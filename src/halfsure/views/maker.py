@@ -28,6 +28,8 @@ class ViewMaker(Part):
     """The kind of data it is for, `Data.kind`."""
     dimensions: ClassVar[int] = 1
     """Axes of one stored sample."""
+    strength: ClassVar[tuple[str, ...]] = ()
+    """Settings that are all 0 where there is no strong view."""
 
     @classmethod
     def takes(cls, data: Data) -> bool:

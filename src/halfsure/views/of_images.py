@@ -43,6 +43,7 @@ class ImageViews(ViewMaker):
     about = "images: flip and shift; random operations and a grey square in strong views"
     kind = "image"
     dimensions = 3
+    strength = ("ops", "cutout")
     Settings = _Settings
 
     @classmethod
