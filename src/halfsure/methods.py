@@ -142,8 +142,8 @@ def parse(name: str) -> Method:
     """Take a method's name apart, or say what is wrong with it and what to use."""
     if not isinstance(name, str):
         raise ValueError(  # noqa: TRY004 - all that is wrong with a method is one kind
-            f"a method is a name such as 'fixmatch-ads', got a {type(name).__name__}; register an algorithm or strategy "
-            "of your own with halfsure.register and give its name"
+            f"a method is a name such as 'fixmatch-ads', got a {type(name).__name__}; register an algorithm or a "
+            "strategy of your own with halfsure.register and give its name"
         )
     match = GRAMMAR.fullmatch(name)
     if match is None:

@@ -261,10 +261,12 @@ def test_data_without_anything_to_measure_by_is_refused(here: Path, capsys: pyte
     assert main(["compare", "x.npz", *TWO]) == 2
     err = said(capsys)[1]
     assert "x has nothing to compare methods by" in err
-    assert "--labels" in err
-    assert "--val" in err
     assert "--test" in err
     assert not (here / "compare").exists()
+    assert "Train on fewer with --labels" in err  # and whoever does so is not refused again
+    assert compared(capsys, "x.npz", *TWO, "--labels", "6")["part"] == "unlabeled"
+    assert main(["compare", "x.npz", *TWO, "--epochs", "3"]) == 2
+    assert "--time" not in said(capsys)[1]  # which a comparison has not
 
 
 def test_known_labels_that_are_not_trained_on_serve_where_there_is_no_test_part(

@@ -176,7 +176,7 @@ ADVICE: dict[str, tuple[Callable[[], object], str, Callable[[re.Match[str]], obj
     "too few to hold out": (
         lambda: halfsure.data.hold_out(load("digits"), 20, 0),
         r"Train on fewer labels: draw them with (\w+)",
-        lambda found: halfsure.data.hold_out(load("digits", **{found[1]: 1400}), 20, 0),
+        lambda found: halfsure.data.hold_out(load("digits", **{found[1]: 1300}), 20, 0),
     ),
 }
 
