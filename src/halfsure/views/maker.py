@@ -64,7 +64,7 @@ class ViewMaker(Part):
 
 def quick_steps(data: Data, at_most: int) -> int:
     """The length of the quick preset, which grows with the data: 60 steps for a hundred samples."""
-    return min(max(6 * len(seen_samples(data)) // 10, 60), at_most)
+    return min(max(6 * len(data.train) // 10, 60), at_most)
 
 
 def maker_of(data: Data) -> type[ViewMaker]:
