@@ -193,11 +193,11 @@ def run(task: str, which: dict[str, Any], root: Path) -> dict[str, Any]:
         return {"errors": dict(baselines(which["set"], drawn)), "seconds": round(time.monotonic() - began, 1)}
     settings: dict[str, Any] = {"random_state": which["seed"]}
     if task == "choose":
-        settings |= {"method": which["method"], "folds": 0}
+        settings |= {"method": which["method"], "prior": "labels", "folds": 0}
     if task == "compare":
         settings |= {"folds": 0}  # the check does not change the model, unless it finds that unlabeled data hurt
     if task == "coverage":
-        settings |= {"net": "mlp-64", "method": "mixmatch-ads", "steps": 150}
+        settings |= {"net": "mlp-64", "method": "mixmatch-ads", "prior": "labels", "steps": 150}
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         model = SSLClassifier(**settings).fit(drawn.train, drawn.y)

@@ -4,6 +4,7 @@ import math
 from operator import index
 from typing import SupportsFloat, SupportsIndex
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,18 +22,20 @@ def check_number(
     at_most: float = math.inf,
     *,
     why: str = "",
-    text: bool = True,
+    text: bool = False,
 ) -> float:
-    """Return a setting as a float, or say which range it has to lie in; without `text`, "2" is no number."""
+    """Return a setting as a float, or say which range it has to lie in; only with `text` is "2" a number."""
+    other = isinstance(value, bool | bytes | bytearray) or (isinstance(value, str) and not text)
+    other = other or (isinstance(value, np.generic) and not isinstance(value, np.integer | np.floating))
     try:
-        number = float(value) if text or not isinstance(value, bool | str) else math.nan
+        number = math.nan if other else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if at_least <= number <= at_most and number < math.inf:
         return number
     # Put together only here: a compiler that traces a setting cannot trace its text.
     wanted = f"from {at_least:g} to {at_most:g}" if at_most < math.inf else f"of at least {at_least:g}"
-    raise ValueError(f"{name} must be a finite number {wanted}, got {value!r}" + (f"; {why}" if why else ""))
+    raise ValueError(f"{name} must be a finite number {wanted}, got {value!r:.60}" + (f"; {why}" if why else ""))
 
 
 def check_count(name: str, value: SupportsIndex, at_least: int = 0) -> int:
@@ -42,7 +45,7 @@ def check_count(name: str, value: SupportsIndex, at_least: int = 0) -> int:
     except TypeError:
         number = -1
     if not at_least <= number < 2**63:
-        raise ValueError(f"{name} must be a whole number of at least {at_least}, got {value!r}")
+        raise ValueError(f"{name} must be a whole number of at least {at_least}, got {value!r:.60}")
     return number
 
 

@@ -140,6 +140,11 @@ def build(parsed: Method, sections: Sections, **resolved: Any) -> Algorithm:
 
 def parse(name: str) -> Method:
     """Take a method's name apart, or say what is wrong with it and what to use."""
+    if not isinstance(name, str):
+        raise ValueError(  # noqa: TRY004 - all that is wrong with a method is one kind
+            f"a method is a name such as 'fixmatch-ads', got a {type(name).__name__}; register an algorithm or a "
+            "strategy of your own with halfsure.register and give its name"
+        )
     match = GRAMMAR.fullmatch(name)
     if match is None:
         raise ValueError(f"{name!r} is not a method; write algorithm[@map][-strategy][+strategy], such as fixmatch-ads")

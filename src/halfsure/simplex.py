@@ -204,7 +204,7 @@ def get_map(name: Map | str) -> Map:
             return map
     if not (isinstance(name, str) and name.startswith("entmax")):
         raise ValueError(f"a map is softmax, sparsemax or entmax followed by its alpha (entmax1.5), got {name!r}")
-    alpha = check_number("the alpha after entmax", name.removeprefix("entmax"), 1, 2)
+    alpha = check_number("the alpha after entmax", name.removeprefix("entmax"), 1, 2, text=True)
     return ends.get(alpha) or Map(
         f"entmax{alpha!r}", partial(entmax, alpha=alpha), partial(negative_tsallis, alpha=alpha)
     )

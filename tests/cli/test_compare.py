@@ -261,10 +261,12 @@ def test_data_without_anything_to_measure_by_is_refused(here: Path, capsys: pyte
     assert main(["compare", "x.npz", *TWO]) == 2
     err = said(capsys)[1]
     assert "x has nothing to compare methods by" in err
-    assert "--labels" in err
-    assert "--val" in err
     assert "--test" in err
     assert not (here / "compare").exists()
+    assert "Train on fewer with --labels" in err  # and whoever does so is not refused again
+    assert compared(capsys, "x.npz", *TWO, "--labels", "6")["part"] == "unlabeled"
+    assert main(["compare", "x.npz", *TWO, "--epochs", "3"]) == 2
+    assert "--time" not in said(capsys)[1]  # which a comparison has not
 
 
 def test_known_labels_that_are_not_trained_on_serve_where_there_is_no_test_part(
@@ -344,3 +346,32 @@ def test_what_the_demo_says_of_the_labels_is_true() -> None:
     data = load("digits", labels=demo.LABELS)
     assert f"{len(data.train) - demo.LABELS:,} digits without a label" in demo.HOW_TO_READ
     assert f"the same {demo.LABELS} labels" in demo.HOW_TO_READ
+
+
+def test_the_console_and_the_report_take_the_same_reference(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from halfsure.report.study import read  # noqa: PLC0415 - the fixture has replaced what draws
+
+    for methods, wanted in (("fixmatch-ads,supervised", "supervised"), ("vat,fixmatch", "vat")):
+        options = ["--methods", methods, "--seeds", "1", "--jobs", "1", *SMALL, "--out", methods]
+        told = compared(capsys, "digits", *options)
+        assert told["against"] == read([here / methods]).reference.name == wanted
+        assert [name for name, row in told["methods"].items() if row["difference"] is None] == [wanted]
+        assert main(["compare", "digits", *options]) == 0
+        assert f"against {wanted}" in said(capsys)[0]
+
+
+@pytest.mark.parametrize(
+    "content", ["{", '{"format": 2}', '{"format": 1, "methods": [1]}', '{"format": 1, "baselines": 3}']
+)
+def test_a_damaged_comparison_is_refused_by_the_same_reader(
+    content: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from halfsure.report.study import read  # noqa: PLC0415
+    from halfsure.training.errors import RunError  # noqa: PLC0415
+
+    (here / "x").mkdir()
+    (here / "x" / "compare.json").write_text(content)
+    with pytest.raises(RunError) as refusal:
+        read([Path("x")])
+    assert main(["compare", "digits", *TWO, "--out", "x"]) == 2
+    assert " ".join(str(refusal.value).split()) in said(capsys)[1]

@@ -6,13 +6,15 @@ import shlex
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from halfsure.cli import main
+from halfsure.cli.options import read_options
+from halfsure.cli.reproduce import Reproduce
 from halfsure.paper import tuning
 from halfsure.paper.cells import Column
 from halfsure.paper.experiments import TABLES
@@ -75,10 +77,24 @@ def test_every_listed_command_runs_its_cell_to_the_same_bits(
     assert [words[:3] for words in commands] == [["halfsure", "reproduce", "small"]] * 3
     said(capsys, "small", "--seeds", "1", "--jobs", jobs)
     for words in commands:
-        found = said(capsys, *words[2:], "--out", "again")
+        found = said(capsys, *("again" if word == "out" else word for word in words[2:]))
         (new, old) = (line.split(" %")[0].split()[-1] for line in found.splitlines()[-2:])
         assert new == old
     assert (here / "results" / "small.jsonl").read_text().count("\n") == 3
+
+
+def test_a_listed_command_carries_every_option_that_a_cell_has_a_use_for(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {"device": "cuda:1", "root": "my sets", "out": "o", "results": "r", "budget": "90m"}
+    words = [word for name, value in given.items() for word in (f"--{name}", value)]
+    for line in said(capsys, "small", "--list", *words).splitlines():
+        found = read_options(Reproduce, shlex.split(line)[2:], "reproduce")
+        assert {name: str(getattr(found, name)) for name in given} == given
+        assert found.cell is not None
+    # What is left has no meaning for one cell, or chose it.
+    chose = {"what", "protocol", "column", "seeds", "jobs", "cell", "show", "list", "markdown", "figures"}
+    assert {item.name for item in fields(Reproduce)} == chose | given.keys()
 
 
 def test_nothing_is_written_into_the_working_folder_unless_it_is_asked_for(
@@ -183,6 +199,8 @@ def test_another_signal_is_not_the_budget(
         (["small", "--seeds", "0"], "--seeds must be at least 1, got 0"),
         (["small", "--jobs", "-1"], "--jobs must be at least 1, got -1"),
         (["small", "--markdown", "x.md"], "give both"),
+        (["small", "--device", "mps", "--list"], "training on mps is not supported; say cpu, cuda or cuda:1"),
+        (["small", "--device", "gpu"], "there is no device 'gpu'; say cpu, cuda or cuda:1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -198,7 +198,7 @@ def test_a_run_of_version_0_1_has_the_same_settings_and_command(tmp_path: Path) 
 
 def test_views_of_texts_are_those_of_the_preset(tmp_path: Path) -> None:
     """Whether a table has texts is not recorded, and so they are not taken for a change."""
-    path = made_up_run(tmp_path / "run", changes={"views": "texts", "net": "mlp", "steps": 1000})
+    path = made_up_run(tmp_path / "run", changes={"views": "texts", "net": "mlp", "steps": 60})
     config = json.loads((path / "config.json").read_text())
     config["fingerprint"]["shape"] = [100, 32]
     (path / "config.json").write_text(json.dumps(config))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from halfsure.data import Data, DataError, Part
-from halfsure.learners.automatic import Choice, choose, usual_steps
+from halfsure.learners.automatic import Choice, choose
 from halfsure.runs.run import Run
 from halfsure.runs.start import start
 from halfsure.training.class_shares import label_shares
@@ -290,7 +290,6 @@ def test_a_method_is_chosen_and_it_is_said_why(make: Any) -> None:
     assert isinstance(choice, Choice)
     assert len(choice.why.split()) > 3
     start(data, tiny(method=choice.method, steps=2, **choice.settings))
-    assert usual_steps(data) >= 1
     known = replace(data.train, labels=np.arange(len(data.train)) % 3)
     everything = replace(data, train=known, labeled=np.arange(len(data.train)))
     assert choose(everything).method == "supervised"

@@ -42,7 +42,7 @@ class Compare:
     source: Annotated[Positional[str], arg(metavar="SOURCE")]
     """An official set, a folder of images, a table or an .npz file, as for train."""
     methods: Annotated[str, arg(metavar="A,B,…")] = "supervised,fixmatch,fixmatch-sh,fixmatch-ads"
-    """The methods, with commas between them; the others are compared with the first."""
+    """The methods, with commas between them; the others are compared with supervised, else with the first."""
     seeds: Annotated[str, arg(metavar="N|LIST")] = "3"
     """How many seeds, from 0 on, or a list such as 0,1,5."""
     out: Annotated[Path | None, arg(aliases=("-o",), metavar="FOLDER")] = None
@@ -167,8 +167,7 @@ def _report(folder: Path, new: bool, samples: bool) -> Path:
 
 def show(result: dict[str, Any], console: Console, note: str = "") -> None:
     """Print the table of a comparison, and how to read it."""
-    names = list(result["methods"])
-    columns = ["", "error, %", "by seed", f"against {names[0]}", "ECE", "candidates"]
+    columns = ["", "error, %", "by seed", f"against {result['against']}", "ECE", "candidates"]
     rows = [[name, *_cells(row, result["seeds"])] for name, row in (result["methods"] | result["baselines"]).items()]
     console.print()
     console.print(grid(columns, rows))
@@ -176,8 +175,8 @@ def show(result: dict[str, Any], console: Console, note: str = "") -> None:
     _say(
         console,
         f"\nError {PARTS[result['part']]} at the end, mean ± standard deviation over the seeds {seeds}; against "
-        f"{names[0]}: mean of the paired differences in points, with its 95 % interval. ECE is that of each model's "
-        "own map, in %; candidates are the classes that sparsemax leaves of a sample, on average.",
+        f"{result['against']}: mean of the paired differences in points, with its 95 % interval. ECE is that of each "
+        "model's own map, in %; candidates are the classes that sparsemax leaves of a sample, on average.",
     )
     if result["baselines"]:
         _say(console, f"{' and '.join(result['baselines'])}: {SETTINGS}.")

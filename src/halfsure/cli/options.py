@@ -28,7 +28,7 @@ NOTHING = "none"
 RARE = "rare"
 """Marks an option of a command that the short help leaves out."""
 OTHERWISE = {
-    "--epochs": "the length of a run is --steps, or a time such as --time 5m",
+    "--epochs": "the length of a run is --steps",
     "--batch-size": "the batches are --batch (labeled) and --unlabeled-batch",
     "--learning-rate": "the learning rate is --lr",
 }

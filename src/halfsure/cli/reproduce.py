@@ -3,11 +3,12 @@
 import json
 import os
 import re
+import shlex
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -31,11 +32,14 @@ from halfsure.paper.tuning import FAMILIES, WINNERS, Family, choose, trials, win
 from halfsure.runs.parallel import Outcome
 from halfsure.training.config import parse_time
 from halfsure.training.errors import StoppedError
+from halfsure.training.ranks import device_of, local_device
 
 __all__ = ["Reproduce"]
 
 WIDE = 130
 """Letters of a line that has room for each seed."""
+FOR_A_CELL = ("device", "root", "out", "results", "budget")
+"""Options that mean the same for a cell by itself."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Reproduce:
     markdown: Annotated[Path | None, arg(metavar="FILE")] = None
     """With --show: write the tables into this file, each seed for itself."""
     device: Annotated[str, arg(metavar="NAME")] = "cpu"
-    """Where to compute: cpu, cuda, cuda:1, mps."""
+    """Where to compute: cpu, cuda, cuda:1 …; only cpu has been verified."""
     root: Annotated[str | None, arg(metavar="FOLDER")] = None
     """Folder of the official sets; $HALFSURE_DATA or the user's cache folder if not given."""
     out: Annotated[Path | None, arg(metavar="FOLDER")] = None
@@ -93,7 +97,7 @@ class Reproduce:
         if self.list:
             for cells in self._stages(self._range):
                 for cell in cells:
-                    _say(console, _listed(cell, results))
+                    _say(console, cell.command + self._carried + _error_of(cell, results))
             return 0
         failed: list[Outcome] = []
         try:
@@ -128,6 +132,7 @@ class Reproduce:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise DataError(f"--{name} must be at least 1, got {value}")
+        (device_of if self.list or self.show else local_device)(self.device)
         try:
             parse_time(self.budget or "1h")
         except ValueError as error:
@@ -145,6 +150,13 @@ class Reproduce:
     @property
     def _how(self) -> dict[str, Any]:
         return {"runs": self._out, "root": self.root, "device": self.device}
+
+    @property
+    def _carried(self) -> str:
+        """Options that hold for each cell by itself too, as words of its command."""
+        usual = {item.name: item.default for item in fields(self)}
+        given = {name: getattr(self, name) for name in FOR_A_CELL if getattr(self, name) != usual[name]}
+        return "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given.items())
 
     @property
     def _range(self) -> range | None:
@@ -232,11 +244,11 @@ def _print(sheet: Sheet, console: Console) -> None:
         _say(console, f"each again: {sheet.again}")
 
 
-def _listed(cell: Cell, results: Results) -> str:
-    """A cell's command, with what came of it as a comment for the shell."""
+def _error_of(cell: Cell, results: Results) -> str:
+    """What came of a cell, as a comment for the shell."""
     line = results.find(cell)
     error = (line or {}).get("test", {}).get("error")
-    return cell.command + ("" if error is None else f"  # {100 * error:.2f} %")
+    return "" if error is None else f"  # {100 * error:.2f} %"
 
 
 def _say(console: Console, text: str) -> None:

@@ -18,7 +18,7 @@ from halfsure.cli.terminal import print_json, screen
 from halfsure.data import Data, DataError
 from halfsure.data.opening import DataConfig, lasting, open_data
 from halfsure.data.reader import reader_of
-from halfsure.learners.automatic import AUTO, Choice, choose
+from halfsure.learners.automatic import AUTO, SHARES, Choice, choose
 from halfsure.runs import Run, load, start
 from halfsure.runs.folder import flat_settings
 from halfsure.runs.start import default_folder, recorded
@@ -76,11 +76,13 @@ class Train:
         config = preset(data, choice.method, name or "quick", seed)
         # Labels that were drawn, the same number of each class, say nothing of the shares of the data.
         drawn = data_config.labels is not None or reader_of(options.source).usual_labels is not None
-        config = config.replace(**({} if drawn else choice.settings) | settings)
+        added = {} if drawn else choice.settings
+        config = config.replace(**added | settings)
         config.algorithm(data)
         with torch.device("meta"):
             config.network(data)
-        return _Ready(options, data_config, data, config)
+        why = f"{choice.why}; {SHARES}" if added.keys() - settings.keys() else choice.why
+        return _Ready(options, data_config, data, config, why)
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,8 @@ class _Ready:
     data_config: DataConfig
     opened: Data
     config: Config
+    why: str
+    """Why this method, if it was chosen here."""
 
     def run(self, console: Console) -> int:
         """Train, showing how it goes, check it, write its report, and say where the result is."""
@@ -127,11 +131,10 @@ class _Ready:
         counts = f"{len(data.train):,} samples, {len(data.labeled):,} of them labeled, {len(data.classes)} classes"
         length = config.training.time or f"{config.training.steps:,} steps"
         seen = EXPECTED.get((config.run.preset, self.options.source)) if config.run.method == "fixmatch-ads" else None
-        choice = choose(data)
         for line in (
             f"{self.options.source}: {counts}, {len(data.test or ()):,} to test on",
             f"{chosen.method} with {chosen.net} for {length}; preset {chosen.preset}: {PRESETS[chosen.preset]}",
-            f"{choice.method}: {choice.why}" if choice.method == config.run.method else "",
+            f"{chosen.method}: {self.why}" if self.why else "",
             f"seen with fixmatch-ads, without --prior: {seen}" if seen else "",
             "not checked: a class has a single label" if self._uncheckable else "",
             f"then {folds} more, each without a part of the labels and as long, to check it (--folds 0: no check)"

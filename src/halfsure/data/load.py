@@ -1,5 +1,6 @@
 """One way in: the name of an official set, a folder, or a file → Data with its labels chosen."""
 
+import inspect
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -66,6 +67,8 @@ def load_seeds(
     """What `load` gives for each of several seeds; the source is read once, and its samples are shared."""
     reader = reader_of(str(source))
     told = fill({"reader": reader.Settings}, settings, f"{source}, read as {reader.about},")["reader"]
+    if text_encoder is not None and "text_encoder" not in inspect.signature(reader.read).parameters:
+        raise DataError(f"text_encoder is for the texts of tables, and {source} is read as {reader.about}; omit it")
     more = {} if text_encoder is None else {"text_encoder": text_encoder}
     data = reader.read(str(source), told, **more)
     if usual is not None and labels is None and split is None:
@@ -102,7 +105,7 @@ def hold_out(data: Data, count: int, seed: int) -> Data:
     if not 0 < count <= len(free):
         raise DataError(
             f"{data.name}: {count} samples cannot be held out for validation; "
-            f"{len(free)} have a known label that is not trained on"
+            f"{len(free)} have a known label that is not trained on. Train on fewer labels: draw them with labels"
         )
     held = np.sort(free[np.argsort(keys(free, seed, VALIDATION), kind="stable")[:count]])
     kept = np.setdiff1d(data.seen, held)

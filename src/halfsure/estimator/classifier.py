@@ -45,7 +45,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         net: the name of a network, such as "mlp-64" or "wrn-16-2", or an `nn.Module` of your own that returns logits;
             None is the preset's. Yours is copied, never changed.
         views: your own weak and strong views, {"weak": …, "strong": …}, as `halfsure.fit` takes them.
-        steps: updates of each model; None grows with the data.
+        steps: updates of each model; None is the preset's, which grows with the data.
         time: a time for the whole fit, such as "5m", in place of `steps`.
         folds: parts of the labels that are held out in turn, to see whether the unlabeled data help, to calibrate, and
             to make sets with a coverage. "auto" is 5 with fewer than 500 labels, else one part of a fifth; 0 checks
@@ -54,6 +54,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         class_weight: "balanced", or a weight for each class, as a mapping or in the order of `classes_`.
         prior: class shares of the data. "labels": like those of the labels, which are a random sample; "estimate": the
             labels were chosen by class, shares are estimated from predictions; "uniform"; or a share for each class.
+            "auto" trains as "labels" does where the method is "auto", and without a prior where you name the method.
         random_state: the same number gives the same model.
         n_jobs: models to train at once, in processes.
         out: a folder to keep the run of the final model in, with its report.html.
@@ -94,7 +95,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         folds: int | Literal["auto"] = "auto",
         calibrate: bool = True,
         class_weight: Literal["balanced"] | Mapping[Any, float] | Sequence[float] | None = None,
-        prior: str | Sequence[float] | None = "labels",
+        prior: str | Sequence[float] | None = AUTO,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
         out: str | os.PathLike[str] | None = None,
@@ -273,7 +274,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         if not folds:
             return
         weights = None
-        if self.prior is not None and not (isinstance(self.prior, str) and self.prior == "labels"):
+        if self.prior is not None and not (isinstance(self.prior, str) and self.prior in (AUTO, "labels")):
             equal = [1.0] * len(data.classes)
             given = {"estimate": None, "uniform": equal}[self.prior] if isinstance(self.prior, str) else self.prior
             weights = weigh(data, folds, given)

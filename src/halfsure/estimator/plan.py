@@ -10,7 +10,7 @@ from torch import nn
 
 from halfsure._checks import check_count
 from halfsure.data import Data
-from halfsure.learners.automatic import AUTO, choose, usual_steps
+from halfsure.learners.automatic import AUTO, SHARES, Choice, choose
 from halfsure.methods import layout, parse
 from halfsure.settings import Settings
 from halfsure.training.config import Config, parse_time
@@ -23,25 +23,28 @@ PARAMETERS = {name: name for name in ("method", "net", "steps", "time", "class_w
 }
 """Settings that a parameter of the classifier stands for."""
 OF_NETWORKS = ("norm", "dropout")
-PRIORS = ("labels", "estimate", "uniform")
+PRIORS = (AUTO, "labels", "estimate", "uniform")
 
 
 def make_config(owner: Any, data: Data) -> tuple[Config, str]:
     """Every setting of the training, and why this method."""
     _check_kinds(owner)
-    choice = choose(data) if owner.method == AUTO else None
-    method, why = (owner.method, "the method you asked for") if choice is None else (choice.method, choice.why)
+    choice = choose(data) if owner.method == AUTO else Choice(owner.method, "the method you asked for", {})
     own = _check_settings(owner)
     if owner.steps is not None and owner.time is not None:
         raise ValueError("steps and time both say how long to train: give one of them")
-    settings: dict[str, Any] = {"tensorboard": False, "steps": usual_steps(data)}
-    settings |= {} if choice is None else choice.settings
+    settings: dict[str, Any] = {"tensorboard": False}
     settings |= {} if owner.steps is None else {"steps": check_count("steps", owner.steps, 1)}
     settings |= {"net": owner.net} if isinstance(owner.net, str) else {}
     settings |= {"class_weight": _weights(owner.class_weight, owner.classes_)}
     prior = _prior(owner.prior, len(owner.classes_))
-    settings |= {"prior": None if prior == "estimate" else prior} if parse(method).target is not None else {}
-    config = preset(data, method, own.get("preset", "quick"), _seed(owner.random_state))
+    if isinstance(prior, str) and prior == AUTO:
+        settings |= choice.settings
+        why = f"{choice.why}; {SHARES}" if choice.settings else choice.why
+    else:
+        settings |= {"prior": None if prior == "estimate" else prior} if parse(choice.method).target is not None else {}
+        why = choice.why
+    config = preset(data, choice.method, own.get("preset", "quick"), _seed(owner.random_state))
     config = config.replace(method=config.parsed.name, **(settings | own))
     config.algorithm()  # refuses combinations that the method cannot have
     return config, why
@@ -73,10 +76,11 @@ def _check_kinds(owner: Any) -> None:
         ("method", str, "the name of a method, such as 'fixmatch-ads', or 'auto'"),
         ("net", str | nn.Module | None, "the name of a network, an nn.Module or None"),
         ("time", str | None, "a string such as '5m', or None"),
+        ("calibrate", bool | np.bool_, "True or False"),
         ("settings", Mapping | None, "a mapping of names to values, or None"),
     ):
         if not isinstance(getattr(owner, name), kinds):
-            raise ValueError(f"{name} is {wanted}, got {getattr(owner, name)!r}")  # noqa: TRY004 - as scikit-learn
+            raise ValueError(f"{name} is {wanted}, got {getattr(owner, name)!r:.60}")  # noqa: TRY004 - as scikit-learn
 
 
 def _check_settings(owner: Any) -> dict[str, Any]:

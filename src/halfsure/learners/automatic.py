@@ -1,13 +1,15 @@
-"""Which method for which data, by what was measured, and for how long."""
+"""Which method for which data, by what was measured, and what goes with it."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from halfsure.data import Data
 
-__all__ = ["Choice", "choose", "usual_steps"]
+__all__ = ["AUTO", "SHARES", "Choice", "choose"]
 
 AUTO = "auto"
+SHARES = "auto also holds its targets to the class shares of the labels (prior)"
+"""What is said where the settings of a choice are taken over."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,3 @@ def choose(data: Data) -> Choice:
             "fixmatch-ads", "close to the best on AG News with few labels, and far ahead of labels alone", shares
         )
     return Choice("fixmatch-ads", "on rows of numbers it fell apart nowhere, as others did", shares)
-
-
-def usual_steps(data: Data) -> int:
-    """A number of steps that grows with the data: 60 for a hundred samples, at most 600 for images, 1,000 else."""
-    return min(max(6 * len(data.seen) // 10, 60), 600 if data.kind == "image" else 1000)

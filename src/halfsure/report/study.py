@@ -1,7 +1,6 @@
 """Run folders → what a page is about: methods, each with its seeds, and the classifiers they are held against."""
 
 import json
-import math
 import os
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,19 +9,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from halfsure._disk import read_json
 from halfsure._shown import without_places
 from halfsure.data import Data
 from halfsure.methods import parse
 from halfsure.report.reading import PARTS, Record, number, read_record
 from halfsure.runs.writer import FREE
+from halfsure.studies.comparison import read_comparison, read_errors, reference
 from halfsure.training.errors import RunError
 
 __all__ = ["Group", "Study", "mean_sd", "read"]
 
-FORMAT = 1
-MOST = 100_000
-"""Runs of a comparison: a few letters in its file can claim any number."""
 NAMED = 20
 """Missing runs that are named; of more the number."""
 Errors = dict[int, float]
@@ -90,7 +86,7 @@ class Study:
     @property
     def reference(self) -> Group:
         """What the others are held against: labels alone, or else the first method."""
-        return next((group for group in self.groups if group.first.method == "supervised"), self.groups[0])
+        return self.groups[reference([group.first.method for group in self.groups])]
 
     @cached_property
     def best(self) -> Group:
@@ -114,7 +110,7 @@ def read(
         raise RunError("a report needs at least one run folder")
     found, compared = [], []
     for path in dict.fromkeys(Path(path) for path in paths):
-        comparison = _comparison(path)
+        comparison = read_comparison(path)
         if comparison is not None:
             compared.append(comparison)
             found += _runs_within(path, comparison)
@@ -128,8 +124,8 @@ def read(
         raise RunError(f"{paths[0]} has no evaluation yet: there is nothing to report; wait for the first one")
     groups = _groups(begun)
     errors: dict[str, Errors] = {}
-    for given in [*(comparison.get("baselines") or {} for comparison in compared), baselines or {}]:
-        errors |= _baselines(given)
+    for given in [*(comparison["baselines"] for comparison in compared), baselines or {}]:
+        errors |= read_errors(given)
     return Study(
         title=title or _title(groups),
         groups=groups,
@@ -149,26 +145,6 @@ def mean_sd(values: Iterable[float]) -> tuple[float | None, float | None]:
     )
 
 
-def _comparison(path: Path) -> dict[str, Any] | None:
-    """What compare.json holds; None if the folder has none."""
-    file = path / "compare.json"
-    if not file.is_file():
-        return None
-    try:
-        found = read_json(file)
-    except ValueError as error:
-        raise RunError(f"{file}: {error}, so the comparison cannot be read") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise RunError(f"{file} is not a comparison of format {FORMAT}")
-    kinds = {"methods": str, "seeds": int}
-    lists = {key: found.setdefault(key, []) for key in kinds}
-    if not all(isinstance(v, list) and all(type(i) is kinds[k] for i in v) for k, v in lists.items()):
-        raise RunError(f"{file} does not list its methods and seeds: the comparison cannot be read")
-    if len(lists["methods"]) * len(lists["seeds"]) > MOST:
-        raise RunError(f"{file} names more than {MOST:,} runs: the comparison cannot be read")
-    return found
-
-
 def _runs_within(path: Path, comparison: dict[str, Any]) -> list[Record]:
     """The runs in the folder's direct subfolders, in the order of the comparison's methods, others after them."""
     found = [read_record(folder) for folder in sorted(path.iterdir()) if folder.is_dir()]
@@ -184,16 +160,6 @@ def _canonical(name: str) -> str:
         return parse(name).name
     except ValueError:
         return name
-
-
-def _baselines(given: Any) -> dict[str, Errors]:
-    try:
-        errors = {str(name): {int(seed): float(e) for seed, e in by.items()} for name, by in given.items()}
-    except (AttributeError, TypeError, ValueError):
-        raise RunError("baselines are errors by seed, such as {'1-NN': {0: 0.21, 1: 0.19}}") from None
-    if not all(math.isfinite(error) for by_seed in errors.values() for error in by_seed.values()):
-        raise RunError("the error of a baseline must be a finite number; leave out a seed that has none")
-    return errors
 
 
 def _groups(records: list[Record]) -> tuple[Group, ...]:

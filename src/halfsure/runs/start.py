@@ -57,6 +57,13 @@ def fit(
         >>> run.map.name, run.metrics[-1]["step"]
         ('sparsemax', 3)
     """
+    if not isinstance(model, nn.Module | None):
+        raise TypeError(f"the network is an nn.Module, or None with net= for one by name, got {model!r:.60}")
+    if not isinstance(data, Data):
+        raise TypeError(
+            f"data is what halfsure.data.load or halfsure.data.from_arrays gives, got a {type(data).__name__}; "
+            "SSLClassifier takes arrays and frames as they are"
+        )
     named = {"views": views} if isinstance(views, str) else {}
     if model is not None and (given := sorted({"net", "norm", "dropout"} & set(settings))):
         raise TypeError(f"{given[0]} is for the networks of halfsure; with one of your own omit it")

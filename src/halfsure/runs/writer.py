@@ -22,7 +22,7 @@ from halfsure.runs.folder import FLAT, FORMAT, Folder, flat_settings
 from halfsure.runs.model_file import read_model, save_model
 from halfsure.runs.tensorboard import Events
 from halfsure.simplex import Map
-from halfsure.training.config import Config
+from halfsure.training.config import Config, RunSettings
 from halfsure.training.errors import BrokenError, RunError
 from halfsure.training.memory import Memory
 from halfsure.training.ranks import Ranks
@@ -33,6 +33,8 @@ __all__ = ["RunWriter", "fingerprint", "refuse_old"]
 # What may differ between a run and the one that goes on with it: it has no influence on any result, but for the last
 # digits of sums over another number of threads, of which there is a remark.
 FREE = {"tensorboard", "save_minutes", "threads"}
+PARTS = [name for name in RunSettings.__dataclass_fields__ if name not in ("preset", "seed")]
+"""Settings that name a part, the method first."""
 
 
 class RunWriter(Memory):
@@ -245,13 +247,15 @@ def _same_run(folder: Folder, found: dict[str, Any], wanted: dict[str, Any]) -> 
     """Refuse to go on with another run than the one in the folder, saying what differs."""
     refuse_old(folder, found)
     was, now = flat_settings(found), flat_settings(wanted)
-    changes = [
-        f"{key} was {was.get(key)!r}, now {now[key]!r}" for key in now if key not in FREE and was.get(key) != now[key]
-    ]
+    # Another part has other settings: of method, network, optimiser or views that differ, only what both have is told.
+    parts = [key for key in PARTS if was.get(key) != now.get(key)]
+    both = [key for key in now if key not in FREE and key not in PARTS and (key in was or not parts)]
+    changes = [f"{key} was {was.get(key)!r}, now {now.get(key)!r}" for key in parts]
+    changes += [f"{key} was {was.get(key)!r}, now {now[key]!r}" for key in both if was.get(key) != now[key]]
     changes += [
         f"{key} was {found.get(key) or 'your own'}, now {wanted.get(key) or 'your own'}"
         for key in ("net", "views")
-        if found.get(key) != wanted.get(key)
+        if found.get(key) != wanted.get(key) and key not in parts
     ]
     if found.get("own_net") != wanted.get("own_net") and found.get("net") == wanted.get("net"):
         changes.append("your network has other layers")

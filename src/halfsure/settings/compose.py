@@ -58,7 +58,7 @@ def place(layout: Layout, name: str, whose: str) -> tuple[str, Setting]:
         return found[0]
     for key, kind in layout.items():
         for setting in declared(kind):
-            if name == f"{label(key)}_{setting.name}" and "/" in key:
+            if name == f"{label(key)}_{setting.name}" and ("/" in key or len(owners[setting.name]) > 1):
                 return key, setting
     if found:
         choices = " or ".join(f"{label(key)}_{name}" for key, _ in found)

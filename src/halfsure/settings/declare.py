@@ -18,6 +18,8 @@ from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from halfsure._checks import check_count, check_number
 
 __all__ = [
@@ -160,8 +162,10 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
     if origin is Literal:
         if not isinstance(value, str) or value not in get_args(plain):
             raise ValueError(f"{name} is one of {', '.join(get_args(plain))}, got {value!r:.60}")
-        return value
+        return str(value)
     if origin is tuple:
+        if isinstance(value, np.ndarray) and value.ndim == 1:
+            value = value.tolist()
         if not isinstance(value, list | tuple):
             raise ValueError(f"{name} is a list of numbers, got {value!r:.60}")
         return tuple(_checked(f"each {name}", item, get_args(plain)[0]) for item in value)
@@ -170,14 +174,14 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
         number = check_count(name, value, max(int(bounds.low), 0) if math.isfinite(bounds.low) else 0)
         return int(check_number(name, number, bounds.low, bounds.high, why=bounds.why))
     if plain is float:
-        return check_number(name, value, bounds.low, bounds.high, why=bounds.why, text=False)
-    if type(value) is not plain:
+        return check_number(name, value, bounds.low, bounds.high, why=bounds.why)
+    if type(value) is not plain and not (plain is str and isinstance(value, str)):
         wanted = {bool: "true or false", str: "a text"}.get(plain, getattr(plain, "__name__", str(plain)))
         raise ValueError(f"{name} must be {wanted}, got {value!r:.60}")
     for note in notes:
         if isinstance(note, Form):
             note.read(value)
-    return value
+    return str(value) if plain is str else value
 
 
 def _either(name: str, value: Any, kinds: tuple[Any, ...], notes: tuple[Any, ...]) -> Any:

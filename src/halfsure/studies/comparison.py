@@ -22,10 +22,12 @@ from halfsure.runs.writer import FREE
 from halfsure.training.config import Config
 from halfsure.training.errors import RunError
 
-__all__ = ["FILE", "PARTS", "Plan", "scored_part", "summary"]
+__all__ = ["FILE", "PARTS", "Plan", "read_comparison", "read_errors", "reference", "scored_part", "summary"]
 
 FORMAT = 1
 FILE = "compare.json"
+MOST = 100_000
+"""Runs of a comparison: a few letters in its file can claim any number."""
 PARTS = {
     "test": "on the test samples",
     "val": "on the validation samples",
@@ -69,16 +71,16 @@ class Plan:
             },
             "command": without_places(self.command, self.out, Path(self.source)),
         }
-        found = _read(file)
+        found = read_comparison(self.out)
         if found is not None:
             _same(self.out, found, wanted)
         elif self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
             raise RunError(f"{self.out} holds something else than a comparison; choose another --out")
         refuse_links(job.out for job in self.jobs())
-        errors: dict[str, dict[str, float]] = (found or {}).get("baselines", {})
+        errors: dict[str, dict[str, float]] = {} if found is None else found["baselines"]
         if baselines and not errors:
             errors = self._baselines()
-        if found is None or errors != found.get("baselines", {}):
+        if found is None or errors != found["baselines"]:
             self.out.mkdir(parents=True, exist_ok=True)
             content = json.dumps(wanted | ({"baselines": errors} if errors else {}), indent=1, ensure_ascii=False)
             write(file, content.encode() + b"\n")
@@ -102,12 +104,49 @@ def scored_part(data: Data) -> str:
         return "unlabeled"
     raise DataError(
         f"{data.name} has nothing to compare methods by: no test samples, and no known label beyond those trained on. "
-        "Draw fewer labels with --labels, hold some out with --val, or give test rows with --test"
+        "Train on fewer with --labels: the others then score. Of a table, test rows can also be given with --test"
     )
 
 
+def reference(methods: Sequence[str]) -> int:
+    """The place of the method that the others are held against: labels alone, or else the first."""
+    return methods.index("supervised") if "supervised" in methods else 0
+
+
+def read_comparison(folder: Path) -> dict[str, Any] | None:
+    """What compare.json holds, its methods and seeds as lists; None if the folder has none."""
+    file = folder / FILE
+    if not file.is_file():
+        return None
+    try:
+        found = read_json(file)
+    except ValueError as error:
+        raise RunError(f"{file}: {error}, so the comparison cannot be read") from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise RunError(f"{file} is not a comparison of format {FORMAT}; this halfsure cannot read it")
+    kinds = {"methods": str, "seeds": int}
+    lists = {key: found.setdefault(key, []) for key in kinds}
+    if not all(isinstance(v, list) and all(type(i) is kinds[k] for i in v) for k, v in lists.items()):
+        raise RunError(f"{file} does not list its methods and seeds: the comparison cannot be read")
+    if len(lists["methods"]) * len(lists["seeds"]) > MOST:
+        raise RunError(f"{file} names more than {MOST:,} runs: the comparison cannot be read")
+    read_errors(found.setdefault("baselines", {}))
+    return found
+
+
+def read_errors(given: Any) -> dict[str, dict[int, float]]:
+    """The errors of baselines, by name and seed."""
+    try:
+        errors = {str(name): {int(seed): float(e) for seed, e in by.items()} for name, by in given.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise RunError("baselines are errors by seed, such as {'1-NN': {0: 0.21, 1: 0.19}}") from None
+    if not all(0 <= error <= 1 for by_seed in errors.values() for error in by_seed.values()):
+        raise RunError("the error of a baseline must be a finite number from 0 to 1; leave out a seed that has none")
+    return errors
+
+
 def summary(plan: Plan, outcomes: Sequence[Outcome], baselines: dict[str, dict[str, float]]) -> dict[str, Any]:
-    """What came out, as JSON: errors by method and seed, and each method's paired difference to the first."""
+    """What came out, as JSON: errors by method and seed, and each one's paired difference to the reference."""
     part = scored_part(next(iter(plan.data.values())))
     lines = {
         (o.job.config.run.method, o.job.config.run.seed): o.metrics[-1] for o in outcomes if o.finished and o.metrics
@@ -115,11 +154,12 @@ def summary(plan: Plan, outcomes: Sequence[Outcome], baselines: dict[str, dict[s
     methods = {
         method: _row(part, {s: lines[method, s] for s in plan.data if (method, s) in lines}) for method in plan.configs
     }
-    first = next(iter(methods.values()))["by_seed"]
-    for place, row in enumerate(methods.values()):
-        row["difference"] = _difference(first, row["by_seed"]) if place else None
+    against = list(methods)[reference(list(methods))]
+    base = methods[against]["by_seed"]
+    for method, row in methods.items():
+        row["difference"] = None if method == against else _difference(base, row["by_seed"])
     simple = {
-        name: {"by_seed": by_seed, **_spread(list(by_seed.values())), "difference": _difference(first, by_seed)}
+        name: {"by_seed": by_seed, **_spread(list(by_seed.values())), "difference": _difference(base, by_seed)}
         for name, by_seed in baselines.items()
     }
     return {
@@ -129,6 +169,7 @@ def summary(plan: Plan, outcomes: Sequence[Outcome], baselines: dict[str, dict[s
         "steps": next(iter(plan.configs.values())).training.steps,
         "labels": len(next(iter(plan.data.values())).labeled),
         "part": part,
+        "against": against,
         "methods": methods,
         "baselines": simple,
         "failed": {outcome.job.name: outcome.error for outcome in outcomes if outcome.error is not None},
@@ -155,10 +196,10 @@ def _spread(errors: list[float]) -> dict[str, float | None]:
     return {"mean": _mean(errors), "sd": statistics.stdev(errors) if len(errors) > 1 else None}
 
 
-def _difference(first: dict[str, float], other: dict[str, float]) -> dict[str, Any]:
+def _difference(base: dict[str, float], other: dict[str, float]) -> dict[str, Any]:
     """Over the seeds that both have."""
-    both = [seed for seed in first if seed in other]
-    return paired_difference([first[seed] for seed in both], [other[seed] for seed in both])
+    both = [seed for seed in base if seed in other]
+    return paired_difference([base[seed] for seed in both], [other[seed] for seed in both])
 
 
 def _mean(values: list[float]) -> float | None:
@@ -180,26 +221,6 @@ def _known(data: Data) -> Part:
 
 def _settings(config: Config) -> dict[str, Any]:
     return {name: value for name, value in config.plain.items() if name not in FREE | {"seed", "method"}}
-
-
-def _read(file: Path) -> dict[str, Any] | None:
-    if not file.is_file():
-        return None
-    try:
-        found = read_json(file)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or found.get("format") != FORMAT or not _is_errors(found.get("baselines", {})):
-        raise RunError(f"{file} is not a comparison that this halfsure can read; choose another --out")
-    return found
-
-
-def _is_errors(values: Any) -> bool:
-    """Whether these are errors by name and seed."""
-    if not isinstance(values, dict) or not all(isinstance(by_seed, dict) for by_seed in values.values()):
-        return False
-    errors = [error for by_seed in values.values() for error in by_seed.values()]
-    return all(type(error) in (int, float) and 0 <= error <= 1 for error in errors)
 
 
 def _within(values: Any, *keys: str) -> dict[str, Any]:

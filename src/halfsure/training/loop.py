@@ -26,14 +26,15 @@ from halfsure.training.progress import Display
 from halfsure.training.ranks import Ranks, local_device, ranks_for
 from halfsure.training.signals import stop_signals
 from halfsure.training.state import Training, seconds_a_step
-from halfsure.views.batch import Views
+from halfsure.views.batch import Views, check_views
+from halfsure.views.maker import maker_of
 from halfsure.views.preprocessing import Preprocessing
 
 __all__ = ["Trained", "require_views", "train"]
 
 
 ONE_VALUE = "Expected more than 1 value per channel"  # torch's word for it
-ALONE = "batch norm needs two samples a step or more: raise batch, or set norm to none or group"
+ALONE = "batch norm needs two samples a step or more: raise batch and unlabeled_batch"
 HARDLY_BEGUN = 100  # steps before which no network can be expected to predict every class
 
 
@@ -69,9 +70,12 @@ def train(
     device = local_device(config.machine.device)
     require_workspace(config.machine, device)
     preprocessing = config.preprocessing(data)
-    views = views or config.make_views(data, preprocessing)
     algorithm = config.algorithm(data)
-    require_views(views, algorithm, data)
+    if views is not None:
+        check_views(views)
+    remedy = "" if views is None else 'give it as views={"weak": …, "strong": …}'
+    views = config.make_views(data, preprocessing) if views is None else views
+    require_views(views, algorithm, data, remedy)
     model, facts = _prepare(model, data, preprocessing, config, device)
     with torch.random.fork_rng():
         torch.manual_seed(config.run.seed)  # heads begin as networks do, by the seed
@@ -214,7 +218,8 @@ def _rehearse(
         trial = Training(copy.deepcopy(model), copy.deepcopy(algorithm), data, views, config, ranks=ranks)
         trial.step(0)
     except (ValueError, RuntimeError) as error:
-        why = ALONE if ONE_VALUE in str(error) else str(error)
+        alone = ALONE if config.run.net is None else f"{ALONE}, or set norm to none or group"
+        why = alone if ONE_VALUE in str(error) else str(error)
         raise RunError(f"{config.run.method} cannot take a step on {data.name}: {why}") from error
     return trial
 
@@ -248,16 +253,13 @@ def _lost(what: str, step: int, training: Training, memory: Memory) -> BrokenErr
     )
 
 
-def require_views(views: Views, algorithm: Algorithm, data: Data) -> None:
-    """Refuse an algorithm that wants views which are not there."""
-    for name in ("weak", *algorithm.views):
-        if name not in views:
-            raise DataError(
-                f"{algorithm.name} needs {name} views, and {data.name} has none here; "
-                + (
-                    "raise ops or cutout (images), strong_noise or strong_swap (rows), strong_drop (texts), or "
-                    if name == "strong"
-                    else ""
-                )
-                + "choose a method without them, such as vat+ads or mixmatch-ads"
-            )
+def require_views(views: Views, algorithm: Algorithm, data: Data, remedy: str = "") -> None:
+    """Refuse an algorithm that wants views which are not there; `remedy` is how to have one."""
+    if "weak" not in views:  # labeled samples pass through it, whatever the method
+        raise DataError(f"every method needs a weak view, and {data.name} has none here; {remedy or 'make one'}")
+    if "strong" in algorithm.views and "strong" not in views:
+        strength = f"raise {' or '.join(maker_of(data).strength)}"
+        raise DataError(
+            f"{algorithm.name} needs strong views, and {data.name} has none here; {remedy or strength}, or choose a "
+            "method without them, such as vat+ads or mixmatch-ads"
+        )

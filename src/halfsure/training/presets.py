@@ -22,7 +22,7 @@ EXPECTED = {
 
 def preset(data: Data, method: str, name: str = "quick", seed: int = 0) -> Config:
     """The config of a preset for these data and this method: what views and network like, and over it the algorithm."""
-    start = Config(method=method, preset=name, seed=seed)  # refuses what is no preset or no method
     parsed, maker = parse(method), maker_of(data)
+    start = Config(method=method, preset=name, seed=seed)  # refuses what is no preset
     chosen = maker.preset(name, data) | parsed.kind.preset(name, data, parsed.map, bool(parsed.added))
     return start.replace(views=maker.name, **chosen)

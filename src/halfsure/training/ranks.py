@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from halfsure.training.errors import RunError
 
-__all__ = ["Ranks", "ToldError", "launched"]
+__all__ = ["Ranks", "ToldError", "device_of", "launched"]
 
 
 T = TypeVar("T")
@@ -221,14 +221,20 @@ def _joined(device: torch.device) -> Iterator[Ranks]:
         yield Ranks()
 
 
-def local_device(name: str) -> torch.device:
-    """The device of a name; `cuda` alone is, under torchrun, the one of this process."""
+def device_of(name: str) -> torch.device:
+    """The device of a name, if one can train on such, whether it is here or not."""
     try:
         device = torch.device(name)
     except RuntimeError:
         raise RunError(f"there is no device {name!r}; say cpu, cuda or cuda:1") from None
     if device.type not in ("cpu", "cuda"):
         raise RunError(f"training on {device.type} is not supported; say cpu, cuda or cuda:1")
+    return device
+
+
+def local_device(name: str) -> torch.device:
+    """The device of a name; `cuda` alone is, under torchrun, the one of this process."""
+    device = device_of(name)
     if device.type == "cuda" and not torch.cuda.is_available():
         raise RunError("this torch has no CUDA device; leave --device away, or install a CUDA build of torch")
     own = name == "cuda" and "LOCAL_RANK" in os.environ

@@ -1,22 +1,42 @@
 """What one step sees of the data: samples in their views, and the numbers its randomness follows from."""
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from halfsure.data import DataError
 from halfsure.views.draws import DIRECTION, base_key, bits, normal
 
-__all__ = ["Batch", "Draws", "View", "ViewName", "Views"]
+__all__ = ["Batch", "Draws", "View", "ViewName", "Views", "check_views"]
 
 ViewName = Literal["weak", "strong"]
 View = Callable[..., Tensor]
 """view(samples, indices, step, stream) → tensor: a function of the seed, stream, step and sample index alone."""
 Views = dict[ViewName, View]
+CALLED = "view(samples, indices, step, stream)"
+
+
+def check_views(views: Any) -> None:
+    """Refuse views of one's own that no step could call, in words."""
+    if not isinstance(views, Mapping):
+        raise DataError(f'views are a mapping {{"weak": …, "strong": …}} of functions {CALLED}, got {views!r:.60}')
+    for name, view in views.items():
+        if name not in get_args(ViewName):
+            raise DataError(f"there is no {name!r:.60} view; the views are {' and '.join(get_args(ViewName))}")
+        if not callable(view):
+            raise DataError(f"the {name} view is a function {CALLED} that returns a tensor, got {view!r:.60}")
+        try:
+            inspect.signature(view).bind("samples", "indices", "step", "stream")
+        except TypeError as error:
+            raise DataError(f"the {name} view is called as {CALLED}, and yours cannot be: {error}") from None
+        except ValueError:  # a function that is not written in Python may not say what it takes
+            continue
 
 
 @dataclass(frozen=True)

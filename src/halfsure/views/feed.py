@@ -45,4 +45,9 @@ class Feed:
 
     def _view(self, name: ViewName, indices: NDArray[np.int64], step: int, stream: int) -> Tensor:
         view = self._views[name](self._samples[indices], indices, step, stream)
+        if not isinstance(view, Tensor) or view.shape[:1] != indices.shape:
+            found = tuple(view.shape) if isinstance(view, Tensor) else type(view).__name__
+            raise ValueError(
+                f"the {name} view of {len(indices)} samples must be a tensor ({len(indices)}, …), got {found}"
+            )
         return view.to(self._device, self._dtype, non_blocking=True)

@@ -280,6 +280,9 @@ def _settle(view: Plain | WeakImage | StrongImage) -> None:
             least = 1e-6 if field.name == "std" else -1e6
             numbers = tuple(check_number(field.name, value, least) for value in (given if several else [given]))
             given = numbers if several else numbers[0]
-        elif field.name != "flip":
+        elif field.name == "flip":
+            if not isinstance(given, bool):
+                raise ValueError(f"flip must be true or false, got {given!r:.60}")
+        else:
             given = check_count(field.name, given, 1 if field.name == "threads" else 0)
         object.__setattr__(view, field.name, given)

@@ -17,7 +17,7 @@ from halfsure.views.moments import moments, not_constant, seen_samples
 if TYPE_CHECKING:
     from halfsure.views.preprocessing import Preprocessing
 
-__all__ = ["ViewMaker", "maker_of", "maker_of_kind"]
+__all__ = ["ViewMaker", "maker_of", "maker_of_kind", "quick_steps"]
 
 
 class ViewMaker(Part):
@@ -28,6 +28,8 @@ class ViewMaker(Part):
     """The kind of data it is for, `Data.kind`."""
     dimensions: ClassVar[int] = 1
     """Axes of one stored sample."""
+    strength: ClassVar[tuple[str, ...]] = ()
+    """Settings that are all 0 where there is no strong view."""
 
     @classmethod
     def takes(cls, data: Data) -> bool:
@@ -37,7 +39,8 @@ class ViewMaker(Part):
     @classmethod
     def preset(cls, name: str, data: Data) -> dict[str, Any]:
         """Settings for a preset: its own, network and length."""
-        return {"net": "mlp", "norm": "none", "steps": {"quick": 1000, "cpu": 10_000, "paper": 10_000}[name]}
+        steps = {"quick": quick_steps(data, 1000), "cpu": 10_000, "paper": 10_000}
+        return {"net": "mlp", "norm": "none", "steps": steps[name]}
 
     @classmethod
     def measure(cls, data: Data, settings: Any) -> tuple[Sequence[float], Sequence[float]]:
@@ -57,6 +60,11 @@ class ViewMaker(Part):
     def make(cls, data: Data, preprocessing: "Preprocessing", settings: Any, seed: int) -> Views:
         """The weak view, and the strong one unless it is without any strength."""
         raise NotImplementedError(f"{cls.__name__} does not say what its views are")
+
+
+def quick_steps(data: Data, at_most: int) -> int:
+    """The length of the quick preset, which grows with the data: 60 steps for a hundred samples."""
+    return min(max(6 * len(data.train) // 10, 60), at_most)
 
 
 def maker_of(data: Data) -> type[ViewMaker]:

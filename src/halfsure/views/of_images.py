@@ -12,7 +12,7 @@ from halfsure.data import Data, DataError
 from halfsure.settings import Between, Count, Settings, register
 from halfsure.views.batch import Views
 from halfsure.views.image import Plain, StrongImage, WeakImage
-from halfsure.views.maker import ViewMaker
+from halfsure.views.maker import ViewMaker, quick_steps
 from halfsure.views.moments import moments, not_constant, seen_samples
 from halfsure.views.preprocessing import Preprocessing
 
@@ -43,6 +43,7 @@ class ImageViews(ViewMaker):
     about = "images: flip and shift; random operations and a grey square in strong views"
     kind = "image"
     dimensions = 3
+    strength = ("ops", "cutout")
     Settings = _Settings
 
     @classmethod
@@ -54,7 +55,11 @@ class ImageViews(ViewMaker):
             return views | {"net": "conv7" if colours == 1 else "wrn-28-2", "norm": "batch"}
         if name == "cpu" and colours == 3:
             return views | {"net": "wrn-10-1", "norm": "batch", "steps": 3000}
-        return views | {"net": "conv7-16", "norm": "none", "steps": {"quick": 600, "cpu": 3000}[name]}
+        return views | {
+            "net": "conv7-16",
+            "norm": "none",
+            "steps": {"quick": quick_steps(data, 600), "cpu": 3000}[name],
+        }
 
     @classmethod
     def measure(cls, data: Data, settings: Any) -> tuple[Sequence[float], Sequence[float]]:

@@ -1,7 +1,7 @@
 """Views of rows of numbers: noise, and in strong views features of other rows."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -43,6 +43,7 @@ class RowViews(ViewMaker):
     name = "rows"
     about = "rows of numbers: noise, and in strong views features of other rows"
     kind = "array"
+    strength: ClassVar[tuple[str, ...]] = ("strong_noise", "strong_swap")
     Settings = RowSettings
 
     @classmethod

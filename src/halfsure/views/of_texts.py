@@ -29,6 +29,7 @@ class TextViews(RowViews):
 
     name = "texts"
     about = "texts, and numbers beside them: words are left out"
+    strength = ("strong_drop", *RowViews.strength)
     Settings = _Settings
 
     @classmethod
