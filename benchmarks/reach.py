@@ -137,7 +137,7 @@ def crossing(scores: Sequence[Score], error: float) -> Reached:
 def some(test: Part) -> Part:
     """The same few test samples for everybody."""
     chosen: NDArray[np.int64] = np.sort(np.random.default_rng(0).permutation(len(test))[:TESTED])
-    return Part(test.samples[chosen], test.labels[chosen])
+    return test.take(chosen)
 
 
 def main() -> None:

@@ -10,9 +10,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from torch import Tensor
 
-from halfsure.data import Data, DataError, Part
+from halfsure.data import Data, DataError, Part, hold_out
 from halfsure.learners.automatic import Choice, choose
 from halfsure.runs.run import Run
 from halfsure.runs.start import start
@@ -23,7 +24,7 @@ from halfsure.training.state import make_feed
 from halfsure.trust import Conformal, abstain_threshold, class_scores, fit_temperature
 from halfsure.verdict.folds import FEW, Evidence, Fold, deal, fold_of, how_many, weigh, without
 from halfsure.views.preprocessing import Preprocessing
-from tests.training.helpers import images, rows, tiny
+from tests.training.helpers import images, known, rows, tiny
 
 
 def labels_only(labels: list[int], unlabeled: int = 5) -> Data:
@@ -281,6 +282,28 @@ def test_estimated_weights_find_the_shares_of_the_data() -> None:
     np.testing.assert_allclose(weights.numpy() / 3, [0.7, 0.2, 0.1], atol=0.05)
     everything = replace(data, train=replace(data.train, labels=truth), labeled=np.arange(230))
     assert weigh(everything, folds, None).tolist() == [1, 1, 1]  # no unlabeled sample: the labels' own shares
+
+
+def test_estimated_weights_do_not_look_at_what_is_held_out_for_validation() -> None:
+    """Whatever the validation samples are, the shares are the same; and each unlabeled sample has its part in them."""
+    data = hold_out(known(rows()), 20, 0)
+    assert data.val is not None
+    assert data.unlabeled is not None
+    some = deal(data, 3, 0)
+    folds = [fold_of(data, held, start(without(data, held), tiny())) for held in some]
+    held_out = np.setdiff1d(np.arange(len(data.train)), data.unlabeled)
+    assert len(held_out) == 20
+
+    def moved(where: NDArray[np.int64]) -> Data:
+        samples = data.train.samples.copy()
+        samples[where] = samples[data.labeled[0]]
+        return replace(data, train=replace(data.train, samples=samples))
+
+    expected = weigh(data, folds, None)
+    assert torch.equal(weigh(moved(held_out), folds, None), expected)
+    assert not torch.equal(weigh(moved(data.unlabeled), folds, None), expected)
+    shorter = replace(data, unlabeled=data.labeled)
+    assert weigh(shorter, folds, None).tolist() == [1, 1, 1]  # nothing but labels and validation
 
 
 @pytest.mark.parametrize("make", [rows, images])

@@ -9,14 +9,20 @@ from numpy.typing import NDArray
 from halfsure.data.files import DataError, is_text, shown
 from halfsure.data.text import TextEncoding, Words
 
-__all__ = ["UNLABELED", "Data", "DataError", "Labels", "Part", "Text"]
+__all__ = ["UNLABELED", "Data", "DataError", "DataWarning", "Labels", "Names", "Part", "Text"]
 
 Labels = NDArray[np.int64]
+Names = NDArray[np.object_]
+"""Strings, one a sample."""
 Kind = str
 """Which views and networks suit it: `image`, `array`, or that of a part of one's own."""
 UNLABELED = -1
 MOST_CLASSES = 100_000
 """More are no classes, but a column of numbers or names that was taken for one."""
+
+
+class DataWarning(UserWarning):
+    """Something in the data that probably is not meant: an identifier among the features, copies of samples."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +33,32 @@ class Part:
     """uint8 images, (n, height, width, channels), or float32 rows, (n, features); may be memory-mapped."""
     labels: Labels
     """(n,): a class index, or −1 where it is not known."""
+    ids: Names | None = None
+    """(n,): what each sample is called, such as its file; None where they have row numbers only."""
+    groups: Names | None = None
+    """(n,): the patient, user or scene that each sample is of; None where each stands for itself."""
 
     def __post_init__(self) -> None:
         if len(self.samples) != len(self.labels):
             raise DataError(f"there are {len(self.samples)} samples but {len(self.labels)} labels")
+        for what, names in (("ids", self.ids), ("groups", self.groups)):
+            if names is not None and len(names) != len(self.labels):
+                raise DataError(f"there are {len(self.labels)} samples but {len(names)} {what}")
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def take(self, rows: NDArray[Any]) -> "Part":
+        """Some of the samples, with all that is known of them."""
+        fields = (self.samples, self.labels, self.ids, self.groups)
+        return Part(*(None if field is None else field[rows] for field in fields))  # type: ignore[arg-type]
+
+    def of_groups(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """These samples and all others of their groups, ascending. (n,) → (m,)."""
+        if self.groups is None:
+            return np.sort(rows)
+        held = set(self.groups[rows])
+        return np.flatnonzero([group in held for group in self.groups])
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +97,8 @@ class Data:
     """The texts among the features of a row, for views that leave words out."""
     draws: tuple[Labels, ...] = ()
     """Which samples the set's own protocol labels, draw after draw."""
+    notes: tuple[str, ...] = ()
+    """What became of the source, in sentences: the columns of a table, rows without a label."""
 
     def __post_init__(self) -> None:
         self._check_classes()
