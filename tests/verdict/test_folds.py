@@ -183,10 +183,10 @@ def test_evidence_is_gathered_from_all_folds(method: str, weights: Tensor | None
     probs = map(logits.double() / evidence.temperature)
     assert evidence.confidence.tolist() == probs.max(-1).values.tolist()
     assert evidence.right.tolist() == (logits.argmax(-1) == labels).tolist()
-    for fold, scores, known in zip(folds, evidence.conformal.scores, evidence.conformal.labels, strict=True):
+    for fold, scores, held in zip(folds, evidence.conformal.scores, evidence.conformal.labels, strict=True):
         naive = [float(class_scores(fold.logits, map)[i, label]) for i, label in enumerate(fold.labels.tolist())]
         assert scores.tolist() == naive
-        assert torch.equal(known, fold.labels)
+        assert torch.equal(held, fold.labels)
     assert evidence.threshold(0.6) == abstain_threshold(evidence.confidence, evidence.right, 0.6, each)
     assert Evidence.of(folds, weights, calibrate=False).temperature == 1.0
 
