@@ -44,8 +44,9 @@ class Predict:
         halfsure predict runs/x new_pictures -o predictions.csv
         halfsure predict runs/x orders.csv -o predictions.parquet --lenient
 
-    Columns: name (path or row number, from 0), label, probability, and candidates, the classes whose probability is not
-    zero, most likely first, joined by | (in Parquet a list). A | in a class name is written \|, a backslash \\.
+    Columns: name (path or row number, from 0; a table's id column under its own name), label, probability, and
+    candidates, the classes whose probability is not zero, most likely first, joined by | (in Parquet a list). A | in a
+    class name is written \|, a backslash \\.
 
     A run that was checked (halfsure train --folds) is read at the temperature its held-out labels ask for, and can do
     more: --coverage 0.9 makes the candidates sets that hold the true class for at least about 90 % of new samples,
@@ -75,7 +76,7 @@ class Predict:
         if self.out is not None:
             check_output(self.out, self.force)
         run, new = open_both(self.model, self.data, self.reading)
-        found = self._rows(run, new)
+        found = _called(new.called, self._rows(run, new))
         if self.out is not None:
             write_rows(self.out, found)
         if self.json:
@@ -107,7 +108,7 @@ class Predict:
         )
 
     def _summary(self, run: Run, found: Columns) -> dict[str, Any]:
-        count = len(found["name"])
+        count = len(found["label"])
         named = Counter(found["label"])
         return {
             "model": str(self.model),
@@ -122,7 +123,7 @@ class Predict:
         }
 
     def _show(self, console: Console, found: Columns) -> None:
-        count = len(found["name"])
+        count = len(found["label"])
         if self.out is not None:
             console.print(f"{count:,} predictions are in {self.out}", highlight=False, soft_wrap=True, markup=False)
             return
@@ -165,6 +166,11 @@ def rows(
     if probabilities:
         columns |= {f"p_{name}": _digits(probs[:, index]) for index, name in enumerate(run.classes)}
     return columns
+
+
+def _called(name: str, columns: Columns) -> Columns:
+    """The same with another name for the first column, unless a column has that already."""
+    return columns if name in columns else {name if key == "name" else key: found for key, found in columns.items()}
 
 
 def _digits(values: Tensor) -> list[float]:

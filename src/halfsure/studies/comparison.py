@@ -169,11 +169,11 @@ def _known(data: Data) -> Part:
     if name == "unlabeled":
         there = np.arange(len(data.train)) if data.unlabeled is None else data.unlabeled
         rows = np.setdiff1d(there[data.train.labels[there] != UNLABELED], data.labeled)
-        return Part(data.train.samples[rows], data.train.labels[rows])
+        return data.train.take(rows)
     part = data.test if name == "test" else data.val
     assert part is not None
     known = part.labels != UNLABELED
-    return part if known.all() else Part(part.samples[known], part.labels[known])
+    return part if known.all() else part.take(known)
 
 
 def _settings(config: Config) -> dict[str, Any]:
