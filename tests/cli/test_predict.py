@@ -211,7 +211,7 @@ def test_parquet_needs_pyarrow(runs: Path, capsys: pytest.CaptureFixture[str], m
 
 def test_tables_and_leniency(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pandas")
-    lines = [f"{value},{'xy'[value % 2]},{['no', 'yes', ''][value % 3]}" for value in range(30)]
+    lines = [f"{value % 7},{'xy'[value % 2]},{['no', 'yes', ''][value % 3]}" for value in range(30)]
     (here / "train.csv").write_text("\n".join(["a,b,label", *lines]) + "\n")
     options = [
         "--folds",

@@ -141,7 +141,7 @@ def carry_out(
     data, config = next(iter(plan.data.values())), next(iter(plan.configs.values()))
     counts = f"{len(data.train):,} samples, {len(data.labeled):,} of them labeled, {len(data.classes)} classes"
     runs = f"{len(plan.configs)} methods × {len(plan.data)} seeds, {config.training.steps:,} steps each"
-    _say(progress, f"{plan.source}: {counts}; {runs}")
+    _say(progress, "\n".join([f"{plan.source}: {counts}; {runs}", *data.notes]))
     outcomes = run_many(plan.jobs(), workers=workers or joblib.cpu_count(), console=progress)
     result = summary(plan, outcomes, errors)
     if any(outcome.finished for outcome in outcomes):

@@ -45,8 +45,9 @@ class Predict:
         halfsure predict runs/x new_pictures -o predictions.csv
         halfsure predict runs/x orders.csv -o predictions.parquet --lenient
 
-    Columns: name (path or row number, from 0), label, probability, and candidates, the classes whose probability is not
-    zero, most likely first, joined by | (in Parquet a list). A | in a class name is written \|, a backslash \\.
+    Columns: name (path or row number, from 0; a table's id column under its own name), label, probability, and
+    candidates, the classes whose probability is not zero, most likely first, joined by | (in Parquet a list). A | in a
+    class name is written \|, a backslash \\.
 
     A model that was checked (halfsure train --folds) is read at the temperature its held-out labels ask for. Its run
     folder can do more: --coverage 0.9 makes the candidates sets that hold the true class for at least about 90 % of
@@ -80,7 +81,7 @@ class Predict:
             said = run.answers(new.samples, coverage=self.coverage, abstain=self.abstain)
         except ValueError as error:  # out of its range
             raise DataError(str(error)) from None
-        found = rows(run, new.names, said, probabilities=self.probabilities)
+        found = _called(new.called, rows(run, new.names, said, probabilities=self.probabilities))
         if self.out is not None:
             write_rows(self.out, found)
         warn(temperature_note(run.temperature))
@@ -91,7 +92,7 @@ class Predict:
         return 0
 
     def _summary(self, run: Run, found: Columns, said: Answers) -> dict[str, Any]:
-        count, answered = len(found["name"]), int(said.sure.sum())
+        count, answered = len(found["label"]), int(said.sure.sum())
         named = Counter(found["label"])
         return {
             "model": str(self.model),
@@ -111,7 +112,7 @@ class Predict:
         def say(text: str) -> None:
             console.print(text, highlight=False, soft_wrap=True, markup=False)
 
-        count = len(found["name"])
+        count = len(found["label"])
         if self.abstain is not None:
             say(_verdict(run, self.abstain, answered, count))
         if self.out is not None:
@@ -158,6 +159,11 @@ def rows(
     if probabilities:
         columns |= {f"p_{name}": _digits(probs[:, index]) for index, name in enumerate(run.classes)}
     return columns
+
+
+def _called(name: str, columns: Columns) -> Columns:
+    """The same with another name for the first column, unless a column has that already."""
+    return columns if name in columns else {name if key == "name" else key: found for key, found in columns.items()}
 
 
 def _digits(values: Tensor) -> list[float]:

@@ -121,10 +121,18 @@ class _Ready:
         return 0 if self._uncheckable else how_many(self.opened)
 
     @property
-    def _uncheckable(self) -> bool:
-        """Whether nothing was asked for, a check would be made, and a class has too few labels for it."""
-        wanted = self.options.folds is None and self.opened.test is None and self.opened.val is None and not launched()
-        return wanted and int(np.bincount(self.opened.train.labels[self.opened.labeled]).min()) < 2
+    def _uncheckable(self) -> str:
+        """Why a check that would be made, though it was not asked for, cannot be; else nothing."""
+        data, nothing = self.opened, self.options.folds is None and not launched()
+        if not nothing or data.test is not None or data.val is not None:
+            return ""
+        if int(np.bincount(data.train.labels[data.labeled]).min()) < 2:
+            return "a class has a single label"
+        try:
+            deal(data, how_many(data), self.config.run.seed)
+        except DataError as error:
+            return str(error)
+        return ""
 
     def _announce(self, console: Console, folds: int) -> None:
         data, config, chosen = self.opened, self.config, self.config.run
@@ -133,16 +141,17 @@ class _Ready:
         seen = EXPECTED.get((config.run.preset, self.options.source)) if config.run.method == "fixmatch-ads" else None
         for line in (
             f"{self.options.source}: {counts}, {len(data.test or ()):,} to test on",
+            *data.notes,
             f"{chosen.method} with {chosen.net} for {length}; preset {chosen.preset}: {PRESETS[chosen.preset]}",
             f"{chosen.method}: {self.why}" if self.why else "",
             f"seen with fixmatch-ads, without --prior: {seen}" if seen else "",
-            "not checked: a class has a single label" if self._uncheckable else "",
+            f"not checked: {self._uncheckable}" if self._uncheckable else "",
             f"then {folds} more, each without a part of the labels and as long, to check it (--folds 0: no check)"
             if folds
             else "",
         ):
             if line:
-                console.print(line, highlight=False, soft_wrap=True)
+                console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 @dataclass(frozen=True)

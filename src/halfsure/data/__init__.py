@@ -1,7 +1,7 @@
 """Data: official sets, people's own, which samples are labeled, and batches of both kinds."""
 
 from halfsure.data.arrays import from_arrays, from_torch_dataset
-from halfsure.data.dataset import Data, DataError, Part
+from halfsure.data.dataset import Data, DataError, DataWarning, Part
 from halfsure.data.load import choose_labels, hold_out, load
 from halfsure.data.reader import Reader
 from halfsure.data.splits import Split, draw_labels
@@ -11,6 +11,7 @@ from halfsure.settings.registry import discover
 __all__ = [
     "Data",
     "DataError",
+    "DataWarning",
     "Indices",
     "Part",
     "Reader",

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Part
+from halfsure.data.copies import of_pictures, of_rows, warn_of_copies
+from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Names, Part
 from halfsure.data.files import shown
 from halfsure.data.npy import read_fields
 from halfsure.data.reader import Reader
 from halfsure.settings import register
 
-__all__ = ["as_samples", "encode_labels", "from_arrays", "from_torch_dataset", "label_names", "read_npz"]
+__all__ = ["as_samples", "encode_labels", "from_arrays", "from_torch_dataset", "label_names", "name_each", "read_npz"]
 
 DENSE_LIMIT = 4 * 2**30
 CHUNK = 2**20  # elements looked at together: a mapped array is checked without being loaded whole
@@ -27,9 +28,12 @@ def from_arrays(
     classes: Sequence[str] | None = None,
     test: tuple[Any, Any] | None = None,
     name: str = "arrays",
+    ids: Any = None,
+    groups: Any = None,
 ) -> Data:
     """Samples and labels, of which −1, None, NaN or "" means unlabeled. (n, …) and (n,) → Data.
 
+    `ids` are names of the samples, and `groups` those of the patients, users or scenes that they are of, one each.
     uint8 of shape (n, h, w) or (n, h, w, channels) is taken as images, numbers of shape (n, features) as rows.
     Memory-mapped arrays stay where they are.
     """
@@ -40,8 +44,18 @@ def from_arrays(
     if test is not None:
         test_rows, _ = as_samples(test[0], f"{name}, test")
         part = Part(test_rows, encode_labels(test[1], found, indexed=indexed, name=f"{name}, test")[0])
-    train = Part(rows, train_labels)
+    train = Part(rows, train_labels, name_each("ids", ids), name_each("groups", groups))
     return Data(name, kind, found, train, _known(train_labels), test=part)
+
+
+def name_each(what: str, values: Any) -> Names | None:
+    """Names of samples or groups as strings, (n,); None for None."""
+    if values is None:
+        return None
+    given = _as_list(values, what)
+    if missing := [row for row, value in enumerate(given) if value is None or value != value]:  # noqa: PLR0124
+        raise DataError(f"{what}: there is none in row {missing[0]}; every sample needs one")
+    return np.array([str(value) for value in given], dtype=object)
 
 
 def read_npz(path: str | os.PathLike[str]) -> Data:
@@ -52,7 +66,14 @@ def read_npz(path: str | os.PathLike[str]) -> Data:
     path = Path(path)
     fields = read_fields(path)
     test = (fields["X_test"], fields["y_test"]) if {"X_test", "y_test"} <= set(fields) else None
-    return from_arrays(fields["X"], fields["y"], classes=class_names(fields, path), test=test, name=path.stem)
+    data = from_arrays(fields["X"], fields["y"], classes=class_names(fields, path), test=test, name=path.stem)
+    train, test_samples = data.train.samples, None if data.test is None else data.test.samples
+    if data.kind == "image":
+        values = of_pictures(train), None if test_samples is None else of_pictures(test_samples)
+    else:
+        values = of_rows(train), None if test_samples is None else of_rows(test_samples, like=train)
+    warn_of_copies(data.train, data.test, values, "pictures" if data.kind == "image" else "rows")
+    return data
 
 
 def class_names(fields: dict[str, NDArray[Any]], path: Path) -> list[str] | None:

@@ -9,22 +9,24 @@ import csv
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
+from halfsure.data.columns import find_column
+from halfsure.data.copies import of_pictures, warn_of_copies
 from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Part
 from halfsure.data.files import inside, is_text, opened, short_lines, shown
 from halfsure.data.frames import NOT_A_LABEL
-from halfsure.data.images import SUFFIXES, decode
+from halfsure.data.images import SUFFIXES, Decoded, decode
 from halfsure.data.official import data_root
 from halfsure.data.reader import Reader
 from halfsure.settings import EVERYDAY, PATH, Positive, Settings, register
 
-__all__ = ["Listing", "decoded_file", "images_below", "listed", "read_folder"]
+__all__ = ["Listing", "decoded_file", "images_below", "listed", "read_folder", "relative"]
 
 RESERVED = {"train", "val", "test", "unlabeled"}
 
@@ -35,6 +37,8 @@ class Listing:
 
     paths: list[Path]
     names: list[str | None]
+    groups: list[str] | None = None
+    """What each belongs to, where the table says so."""
 
 
 def read_folder(
@@ -43,10 +47,12 @@ def read_folder(
     table: str | os.PathLike[str] | None = None,
     size: int | None = None,
     skip_bad: bool = False,
+    group_column: str | None = None,
 ) -> Data:
     """Read a folder of images; every sample with a known class counts as labeled.
 
-    `table` names the CSV; without it a single CSV in the folder is taken, where there is one.
+    `table` names the CSV; without it a single CSV in the folder is taken, where there is one. Its `group_column` says
+    which images belong together.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -54,7 +60,9 @@ def read_folder(
     table = Path(table) if table is not None else _only_csv(folder)
     others: dict[str, Listing] = {}
     if table is not None:
-        train = listed(folder, table)
+        train = listed(folder, table, group=group_column)
+    elif group_column is not None:
+        raise DataError(f"{folder} has no CSV to have the column {group_column!r:.80}; name one: --table, or table=")
     elif (folder / "labeled").is_dir():
         loose = images_below(folder / "unlabeled", folder) if (folder / "unlabeled").is_dir() else []
         known = _by_class(folder / "labeled")
@@ -67,24 +75,41 @@ def read_folder(
         raise DataError(f"{folder} has no labeled image; the folder's layout or its CSV has to name some classes")
 
     first = decode(train.paths, size, skip_bad=skip_bad, mapped=decoded_file(folder, "train"))
-    parts = {"train": Part(first.images, _encode([train.names[i] for i in first.kept], classes, folder))}
+    parts = {"train": _part(first, train, classes, folder)}
     _, *shape = first.images.shape
     for name, listing in others.items():
         decoded = decode(
             listing.paths, like=(shape[0], shape[1], shape[2]), skip_bad=skip_bad, mapped=decoded_file(folder, name)
         )
-        parts[name] = Part(decoded.images, _encode([listing.names[i] for i in decoded.kept], classes, folder / name))
-    labels = parts["train"].labels
+        parts[name] = _part(decoded, listing, classes, folder, name)
+    labels, held_out = parts["train"].labels, parts.get("test")
+    values = of_pictures(first.images), None if held_out is None else of_pictures(held_out.samples)
+    warn_of_copies(parts["train"], held_out, values, "pictures")
     return Data(
         folder.resolve().name,
         "image",
         classes,
         parts["train"],
         np.flatnonzero(labels != UNLABELED),
-        test=parts.get("test"),
+        test=held_out,
         val=parts.get("val"),
         encoding={"kind": "image", "shape": shape},
     )
+
+
+def _part(decoded: Decoded, listing: Listing, classes: tuple[str, ...], folder: Path, name: str = "") -> Part:
+    """The samples that could be decoded, each called by its path below the folder."""
+    labels = _encode([listing.names[i] for i in decoded.kept], classes, folder / name)
+    paths = relative([listing.paths[i] for i in decoded.kept], folder)
+    groups = None if listing.groups is None else np.array([listing.groups[i] for i in decoded.kept], dtype=object)
+    return Part(decoded.images, labels, np.array(paths, dtype=object), groups)
+
+
+def relative(paths: Sequence[Path], folder: Path) -> list[str]:
+    """The paths of pictures below their folder; of one elsewhere its name."""
+    whole = folder.resolve()
+    found = [(path, [base for base in (folder, whole) if path.is_relative_to(base)]) for path in paths]
+    return [path.relative_to(bases[0]).as_posix() if bases else path.name for path, bases in found]
 
 
 def decoded_file(folder: Path, part: str) -> Path:
@@ -93,11 +118,16 @@ def decoded_file(folder: Path, part: str) -> Path:
     return data_root() / "decoded" / f"{name}.npy"
 
 
-def listed(folder: Path, table: Path, needed: tuple[str, ...] = ("path", "label")) -> Listing:
-    """Rows of `path,label`; a path must stay inside the folder and come once."""
+def listed(
+    folder: Path, table: Path, needed: tuple[str, ...] = ("path", "label"), *, group: str | None = None
+) -> Listing:
+    """Rows of `path,label`; a path must stay inside the folder and come once. The column `group` has their groups."""
     seen: dict[Path, int] = {}
-    names = list[str | None]()
-    for number, given, name in _rows(table, needed):
+    names, groups = list[str | None](), list[str]()
+    for number, given, name, whose in _rows(table, needed, group):
+        if group is not None and not whose:
+            raise DataError(f"{table}, row {number}: the column {group!r} is empty; every image needs a group")
+        groups.append(whose)
         path = inside(folder, folder / given) if given and "\0" not in given else None
         if path is None:
             raise DataError(f"{table}, row {number}: the path {given!r:.200} does not lead to a file inside {folder}")
@@ -109,11 +139,11 @@ def listed(folder: Path, table: Path, needed: tuple[str, ...] = ("path", "label"
         names.append(None if name in ("", str(UNLABELED)) else name)
     if not seen:
         raise DataError(f"{table} has no rows")
-    return Listing(list(seen), names)
+    return Listing(list(seen), names, groups if group is not None else None)
 
 
-def _rows(table: Path, needed: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
-    """Line, path and label of each row of a CSV; a column that it does not have is empty."""
+def _rows(table: Path, needed: tuple[str, ...], group: str | None) -> Iterator[tuple[int, str, str, str]]:
+    """Line, path, label and group of each row of a CSV; a column that it does not have is empty."""
     try:
         with opened(table) as plain, io.TextIOWrapper(plain, "utf-8-sig", newline="") as file:
             reader = csv.reader(short_lines(file, table))
@@ -123,10 +153,12 @@ def _rows(table: Path, needed: tuple[str, ...]) -> Iterator[tuple[int, str, str]
                 raise DataError(f"{table} needs the {wanted}, has {shown(header) or 'none'}")
             if len(set(header)) < len(header):
                 raise DataError(f"{table} names a column twice: {shown(header)}")
-            places = [header.index(name) if name in header else None for name in ("path", "label")]
+            if group is not None:
+                find_column(group, header, str(table), "to group images by")
+            places = [header.index(name) if name in header else None for name in ("path", "label", group)]
             for row in filter(None, reader):
                 cells = [row[at].strip() if at is not None and at < len(row) else "" for at in places]
-                yield reader.line_num, cells[0], cells[1]
+                yield reader.line_num, cells[0], cells[1], cells[2]
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{table} is not a CSV file in UTF-8: {error}") from None
 
@@ -197,6 +229,8 @@ class _Settings(Settings):
     """Scale the images of a folder to this side."""
     skip_bad: bool = False
     """Skip images that cannot be read, and list them."""
+    group_column: Annotated[str | None, EVERYDAY] = None
+    """Of an image folder: a column of its CSV."""
 
 
 @register
@@ -215,4 +249,5 @@ class FolderReader(Reader):
     @classmethod
     def read(cls, source: str, settings: Any) -> Data:
         """Read every image of the folder."""
-        return read_folder(source, table=settings.table, size=settings.size, skip_bad=settings.skip_bad)
+        told = {name: getattr(settings, name) for name in ("table", "size", "skip_bad", "group_column")}
+        return read_folder(source, **told)

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from halfsure.data.dataset import UNLABELED, Data, DataError, Part
+from halfsure.data.columns import listing
+from halfsure.data.dataset import UNLABELED, Data, DataError, Labels
 from halfsure.data.random import keys
 from halfsure.data.reader import reader_of
 from halfsure.data.splits import Split, draw_labels
@@ -28,6 +30,9 @@ def load(
     split: str | os.PathLike[str] | None = None,
     root: str | os.PathLike[str] | None = None,
     label_column: str | None = None,
+    id_column: str | None = None,
+    group_column: str | None = None,
+    drop: str | Sequence[str] = (),
     table: str | os.PathLike[str] | None = None,
     size: int | None = None,
     skip_bad: bool = False,
@@ -37,8 +42,9 @@ def load(
     """Open a data set and choose which of its samples are labeled.
 
     `labels` draws that many, class-balanced, by the seed; `split` takes those that a split file records; with neither
-    every known label is used. `root` is where official sets lie, `label_column` names the labels of a table, `table`
-    the CSV of an image folder, `size` the side that images are scaled to, `test` the test rows of a table.
+    every known label is used. `root` is where official sets lie, `size` the side that images are scaled to, `test` the
+    test rows of a table, `table` a CSV with the labels of an image folder, or of the rows that `id_column` names. Of a
+    table, `label_column` holds the labels, `group_column` says which rows belong together, and `drop` is left out.
 
     Examples:
         >>> from halfsure.data import load
@@ -48,7 +54,9 @@ def load(
     """
     paths = {"root": root, "table": table, "test": test}
     told: dict[str, Any] = {name: os.fspath(path) for name, path in paths.items() if path is not None}
-    told |= {"label_column": label_column} if label_column is not None else {}
+    named = {"label_column": label_column, "id_column": id_column, "group_column": group_column}
+    told |= {name: column for name, column in named.items() if column is not None}
+    told |= {"drop": drop if isinstance(drop, str) else listing(drop)} if drop else {}
     told |= {"size": size} if size is not None else {}
     told |= {"skip_bad": skip_bad} if skip_bad else {}
     return load_seeds(source, [seed], labels=labels, split=split, text_encoder=text_encoder, **told)[0]
@@ -61,10 +69,14 @@ def load_seeds(
     labels: int | None = None,
     split: str | os.PathLike[str] | None = None,
     usual: int | None = None,
+    val: int = 0,
     text_encoder: TextEncoder | None = None,
     **settings: Any,
 ) -> list[Data]:
-    """What `load` gives for each of several seeds; the source is read once, and its samples are shared."""
+    """What `load` gives for each of several seeds; the source is read once, and its samples are shared.
+
+    `val` samples are to be held out afterwards.
+    """
     reader = reader_of(str(source))
     told = fill({"reader": reader.Settings}, settings, f"{source}, read as {reader.about},")["reader"]
     if text_encoder is not None and "text_encoder" not in inspect.signature(reader.read).parameters:
@@ -78,35 +90,72 @@ def load_seeds(
         draw = data.draws[seed % len(data.draws)] if data.draws else None
         if split is None and draw is not None and labels == len(draw):
             return data.with_labels(draw)
-        return choose_labels(data, labels=labels, seed=seed, split=split)
+        return choose_labels(data, labels=labels, seed=seed, split=split, val=val)
 
     return [chosen(seed) for seed in seeds]
 
 
 def choose_labels(
-    data: Data, *, labels: int | None = None, seed: int = 0, split: str | os.PathLike[str] | None = None
+    data: Data,
+    *,
+    labels: int | None = None,
+    seed: int = 0,
+    split: str | os.PathLike[str] | None = None,
+    val: int = 0,
 ) -> Data:
-    """The same data with the labels of a split file, with some drawn by the seed, or unchanged."""
+    """The same data with the labels of a split file, with some drawn by the seed, or unchanged.
+
+    Where samples have groups, labels are drawn from others than those that `hold_out` then takes `val` samples of.
+    """
     if split is not None and labels is not None:
         raise DataError("give either a number of labels to draw or a split file, not both")
     if split is not None:
         return data.with_labels(Split.load(split).indices(data.train.labels, data.classes))
     if labels is not None:
-        return data.with_labels(draw_labels(data.train.labels, data.classes, labels, seed))
+        known = data.train.labels
+        if not val or data.train.groups is None:
+            return data.with_labels(draw_labels(known, data.classes, labels, seed))
+        held = data.train.of_groups(_validation(data, known != UNLABELED, val, seed))
+        left = np.where(np.isin(np.arange(len(known)), held), UNLABELED, known)
+        try:
+            return data.with_labels(draw_labels(left, data.classes, labels, seed))
+        except DataError as error:
+            raise DataError(f"{error}, or hold out groups with fewer than {val} samples for validation") from None
     return data
 
 
 def hold_out(data: Data, count: int, seed: int) -> Data:
-    """Keep `count` samples with known labels, none of them labeled, out of training, for validation."""
+    """Keep `count` samples with known labels, none of them labeled, out of training, for validation.
+
+    Where samples have groups, whole groups are held out, none with a labeled sample: at least `count` samples.
+    """
     if data.val is not None:
         raise DataError(f"{data.name} has validation samples of its own ({len(data.val)}); hold out none")
-    free = np.setdiff1d(data.seen, data.labeled)
-    free = free[data.train.labels[free] != UNLABELED]
-    if not 0 < count <= len(free):
+    free = np.zeros(len(data.train), dtype=bool)
+    free[data.seen] = data.train.labels[data.seen] != UNLABELED
+    free[data.train.of_groups(data.labeled)] = False
+    if not 0 < count <= free.sum():
+        whose = "" if data.train.groups is None else ", in a group without any that is"
         raise DataError(
             f"{data.name}: {count} samples cannot be held out for validation; "
-            f"{len(free)} have a known label that is not trained on. Train on fewer labels: draw them with labels"
+            f"{free.sum()} have a known label that is not trained on{whose}. Train on fewer labels: draw them "
+            "with labels"
         )
-    held = np.sort(free[np.argsort(keys(free, seed, VALIDATION), kind="stable")[:count]])
-    kept = np.setdiff1d(data.seen, held)
-    return replace(data, val=Part(data.train.samples[held], data.train.labels[held]), unlabeled=kept)
+    held = _validation(data, free, count, seed)
+    gone = data.train.of_groups(held)
+    notes = data.notes
+    if data.train.groups is not None:
+        notes += (f"{len(held):,} samples of {len(set(data.train.groups[held])):,} groups are held out for validation",)
+    return replace(data, val=data.train.take(held), unlabeled=np.setdiff1d(data.seen, gone), notes=notes)
+
+
+def _validation(data: Data, free: NDArray[np.bool_], count: int, seed: int) -> Labels:
+    """Which of the free samples are held out: those that come first by the seed, or whose groups do. (n,) → (m,)."""
+    rows = np.flatnonzero(free)
+    if data.train.groups is None:
+        return np.sort(rows[np.argsort(keys(rows, seed, VALIDATION), kind="stable")[:count]])
+    names, first, group = np.unique(data.train.groups, return_index=True, return_inverse=True)
+    sizes = np.bincount(group[rows], minlength=len(names))
+    order = [g for g in np.argsort(keys(first, seed, VALIDATION), kind="stable") if sizes[g]]
+    enough = int(np.searchsorted(np.cumsum(sizes[order]), count)) + 1
+    return rows[np.isin(group[rows], order[:enough])]

@@ -15,7 +15,7 @@ from halfsure.data.arrays import as_samples, class_names, label_names
 from halfsure.data.dataset import DataError
 from halfsure.data.files import opened, short_lines, shown
 from halfsure.data.frames import load_frame
-from halfsure.data.image_folder import Listing, decoded_file, images_below, listed
+from halfsure.data.image_folder import Listing, decoded_file, images_below, listed, relative
 from halfsure.data.images import SUFFIXES, decode
 from halfsure.data.npy import read_fields
 from halfsure.data.tables import LENIENT, Column, TableEncoding, TextEncoder
@@ -37,9 +37,11 @@ class New:
     samples: NDArray[Any]
     """uint8 images, (n, height, width, channels), or float32 rows, (n, features)."""
     names: Names
-    """A picture's path below its folder, or the number of a row, from 0."""
+    """A picture's path below its folder, the id of a row, or its number, from 0."""
     labels: Classes | None
     """A class name each, None where it has none; None if no sample has one."""
+    called: str = "name"
+    """What the names are: the id column of a table, where it has one."""
 
 
 def read(
@@ -154,6 +156,7 @@ def _table(path: Path, encoding: TableEncoding, lenient: bool, text_encoder: Tex
             f"{path}: the model was trained on a table; give a .csv, .tsv or .parquet with the same columns"
         )
     words = [column.name for column in encoding.columns if column.kind != "number"]
+    words += [name for name in (encoding.id, encoding.group) if name is not None]
     frame = load_frame(path, words, encoding.label).rename(columns=str)
     if frame.columns.duplicated().any():
         raise DataError(f"{path} has two columns named {frame.columns[frame.columns.duplicated()][0]!r}")
@@ -168,7 +171,9 @@ def _table(path: Path, encoding: TableEncoding, lenient: bool, text_encoder: Tex
         rows = encoding.rows(frame, text_encoder, lenient=lenient)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
-    return _numbered(rows, labels)
+    if (ids := encoding.ids(frame)) is None:
+        return _numbered(rows, labels)
+    return New(rows, ids.tolist(), None if labels is None else _any(labels), str(encoding.id))
 
 
 def _pictures(path: Path, shape: tuple[int, int, int], *, skip_bad: bool, test: bool) -> New:
@@ -188,7 +193,7 @@ def _pictures(path: Path, shape: tuple[int, int, int], *, skip_bad: bool, test: 
     if not listing.paths:
         raise DataError(f"there is no picture in {path}")
     decoded = decode(listing.paths, like=shape, skip_bad=skip_bad, mapped=decoded_file(path, "new"))
-    names = [_relative(listing.paths[i], folder) for i in decoded.kept]
+    names = relative([listing.paths[i] for i in decoded.kept], folder)
     labels = [listing.names[i] for i in decoded.kept]
     return New(decoded.images, names, _any(labels))
 
@@ -217,11 +222,6 @@ def _lists_paths(table: Path) -> bool:
         return False
 
 
-def _relative(path: Path, folder: Path) -> str:
-    whole = path.resolve()
-    return whole.relative_to(folder.resolve()).as_posix() if whole.is_relative_to(folder.resolve()) else path.name
-
-
 def _numbered(samples: NDArray[Any], labels: Classes | None) -> New:
     return New(samples, [str(row) for row in range(len(samples))], None if labels is None else _any(labels))
 
@@ -235,6 +235,7 @@ def _encoding(fields: dict[str, Any]) -> TableEncoding:
     try:
         encoding = TableEncoding.from_json(fields)
         sound = isinstance(encoding.label, str) and bool(encoding.columns) and all(map(_is_sound, encoding.columns))
+        sound &= all(isinstance(name, str) for name in (encoding.id or "", encoding.group or "", *encoding.dropped))
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
         sound = False
     if not sound:

@@ -39,7 +39,7 @@ class DataSettings(Settings):
     split: Annotated[str | None, PATH] = None
     """Take the labels this split file records (a run's split.json) instead of drawing them."""
     val: Count = 0
-    """Hold this many samples with known labels out for validation, drawn by the seed."""
+    """Hold this many samples with known labels out for validation, drawn by the seed; with groups, whole groups."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def open_data(source: str, config: DataConfig, seed: int) -> Data:
 def open_seeds(source: str, config: DataConfig, seeds: Sequence[int]) -> list[Data]:
     """The same for several seeds, with the source read once and its samples shared."""
     labels, usual = config.labels, reader_of(source).usual_labels
-    found = load_seeds(source, seeds, labels=labels, split=config.split, usual=usual, **config.reader)
+    found = load_seeds(source, seeds, labels=labels, split=config.split, usual=usual, val=config.val, **config.reader)
     if not config.val:
         return found
     return [hold_out(data, config.val, seed) for data, seed in zip(found, seeds, strict=True)]

@@ -6,7 +6,7 @@ rows without unpickling anything.
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfsure.data.arrays import DENSE_LIMIT, encode_labels
-from halfsure.data.dataset import UNLABELED, Data, DataError, Part, Text
-from halfsure.data.files import shown
+from halfsure.data.columns import cleaned, explained, find_column, names_in, warn_of_columns, warn_of_names, words_of
+from halfsure.data.copies import of_frame, warn_of_copies
+from halfsure.data.dataset import UNLABELED, Data, DataError, Names, Part, Text
 from halfsure.data.frames import load_frame
+from halfsure.data.keyed import label_column_of, with_labels
 from halfsure.data.reader import Reader
 from halfsure.data.text import TextEncoding, fit_text
 from halfsure.settings import EVERYDAY, PATH, Settings, register
@@ -67,6 +69,12 @@ class TableEncoding:
 
     label: str
     columns: tuple[Column, ...]
+    id: str | None = None
+    """The column that names the rows."""
+    group: str | None = None
+    """The column that says which rows belong together."""
+    dropped: tuple[str, ...] = ()
+    """Columns that were left out."""
 
     def rows(self, frame: "pd.DataFrame", text_encoder: TextEncoder | None = None, *, lenient: bool = True) -> Rows:
         """Encode a table that has the same columns. → (n, features).
@@ -93,13 +101,13 @@ class TableEncoding:
         return np.concatenate(blocks, axis=1, dtype=np.float32)
 
     def _refuse_new(self, frame: "pd.DataFrame") -> None:
-        known = {self.label, *(column.name for column in self.columns)}
+        known = {self.label, self.id, self.group, *self.dropped, *(column.name for column in self.columns)}
         if new := [name for name in frame.columns if name not in known]:
             raise DataError(f"the table has a column {new[0]!r}, which the model was not trained on; {LENIENT}")
         for column in self.columns:
             if column.kind != "category" or column.more:
                 continue
-            for row, value in enumerate(_strings(frame[column.name])):
+            for row, value in enumerate(words_of(frame[column.name])):
                 if value is not None and value not in column.categories:
                     where = f"the column {column.name!r}, row {row}"
                     raise DataError(f"{where}, holds {value!r}, which training did not have; {LENIENT}")
@@ -110,7 +118,7 @@ class TableEncoding:
         frame = frame.rename(columns=str)
         for column in self.columns:
             if column.text is not None:
-                strings = [string or "" for string in _strings(frame[column.name])]
+                strings = [string or "" for string in words_of(frame[column.name])]
                 found.append(Text(first, column.text, column.text.read(strings)))
             first += column.width
         return tuple(found)
@@ -121,7 +129,8 @@ class TableEncoding:
             asdict(replace(column, text=None)) | {"text": column.text.to_json() if column.text else None}
             for column in self.columns
         ]
-        return {"label": self.label, "columns": columns}
+        more = {"id": self.id, "group": self.group, "dropped": list(self.dropped)}
+        return {"label": self.label, "columns": columns} | {name: value for name, value in more.items() if value}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "TableEncoding":
@@ -130,21 +139,72 @@ class TableEncoding:
         for column in fields["columns"]:
             text = TextEncoding.from_json(column["text"]) if column["text"] else None
             columns.append(Column(**(column | {"categories": tuple(column["categories"]), "text": text})))
-        return cls(fields["label"], tuple(columns))
+        dropped = tuple(fields.get("dropped", ()))
+        return cls(fields["label"], tuple(columns), fields.get("id"), fields.get("group"), dropped)
+
+    def ids(self, frame: "pd.DataFrame") -> Names | None:
+        """What the rows of a table are called, "" where nothing is said; None if no column of it names them."""
+        if self.id is None or self.id not in frame.columns:
+            return None
+        return np.array([name or "" for name in words_of(frame[self.id])], dtype=object)
+
+    def groups(self, frame: "pd.DataFrame") -> Names | None:
+        """The group of each row; None if the table has no column for it."""
+        if self.group is None or self.group not in frame.columns:
+            return None
+        names = words_of(frame[self.group])
+        if None in names:
+            raise DataError(f"the column {self.group!r} is empty in row {names.index(None)}; name a group in every row")
+        return np.array(names, dtype=object)
 
 
 def read_table(
     path: str | os.PathLike[str],
-    label: str,
+    label: str | None,
     *,
     text_encoder: TextEncoder | None = None,
     test: str | os.PathLike[str] | None = None,
+    table: str | os.PathLike[str] | None = None,
+    id_column: str | None = None,
+    group_column: str | None = None,
+    drop: Sequence[str] = (),
 ) -> Data:
-    """A CSV, TSV or Parquet file; an empty label means unlabeled. `test` names a file of the same kind."""
-    frame = load_frame(Path(path), label=label)
+    """A CSV, TSV or Parquet file; an empty label means unlabeled. `test` names a file of the same kind.
+
+    `table` names a file with the labels of some rows, found by their `id_column`. The roles of columns are as
+    `read_frame` has them.
+    """
+    if table is None and label is None:
+        raise DataError(f"which column of {path} holds the labels? Name it: --label-column, or label_column=")
+    if table is not None and id_column is None:
+        raise DataError(f"by which column are {path} and {table} matched? Name it: --id-column, or id_column=")
+    names = [name for name in (id_column, group_column) if name is not None]
+    frame = load_frame(Path(path), names, label if table is None else None)
+    if table is not None and id_column is not None:
+        label = label_column_of(Path(table), id_column, label)
+    assert label is not None
     words = [str(column) for column in frame.columns if frame[column].dtype.kind not in "biuf"]
-    held_out = None if test is None else load_frame(Path(test), words, label)  # 007 stays 007 where training had A7 too
-    return read_frame(frame, label, text_encoder=text_encoder, test=held_out, name=Path(path).stem)
+    words += names  # 007 stays 007, also where training had A7 too
+    held_out = None if test is None else load_frame(Path(test), words, label)
+    notes: tuple[str, ...] = ()
+    if table is not None and id_column is not None:
+        if label in drop:
+            frame, drop = frame.drop(columns=label, errors="ignore"), [name for name in drop if name != label]
+        frame, held_out, note = with_labels(
+            frame, held_out, Path(table), id_column=id_column, label=label, source=Path(path)
+        )
+        notes = (note,)
+    data = read_frame(
+        frame,
+        label,
+        text_encoder=text_encoder,
+        test=held_out,
+        name=Path(path).stem,
+        id_column=id_column,
+        group_column=group_column,
+        drop=drop,
+    )
+    return replace(data, notes=data.notes + notes)
 
 
 def read_frame(
@@ -154,54 +214,86 @@ def read_frame(
     text_encoder: TextEncoder | None = None,
     test: "pd.DataFrame | None" = None,
     name: str = "table",
+    id_column: str | None = None,
+    group_column: str | None = None,
+    drop: Sequence[str] = (),
 ) -> Data:
-    """A pandas DataFrame with a label column. → Data."""
+    """A pandas DataFrame with a label column. → Data.
+
+    `id_column` names the rows, `group_column` says which of them belong together; neither these nor the columns of
+    `drop` are learnt from.
+    """
     frame, test = frame.rename(columns=str), None if test is None else test.rename(columns=str)
     for table in (frame, test):
-        if table is not None and label not in table.columns:
-            raise DataError(
-                f"{name} has no column {label!r} to take the labels from; it has {shown(list(table.columns))}"
-            )
+        if table is not None:
+            find_column(label, list(table.columns), name, "to take the labels from")
         if table is not None and table.columns.duplicated().any():
             raise DataError(f"{name} has two columns named {table.columns[table.columns.duplicated()][0]!r}")
     if len(frame) == 0 or len(frame.columns) < 2:
         raise DataError(f"{name} has {len(frame)} rows and {len(frame.columns) - 1} columns beside the label")
-    labels, classes = encode_labels(_clean(frame[label]), name=f"{name}, column {label!r}")
-    encoding = fit_table(frame, label, text_encoder)
+    uses = [(id_column, "to name rows by"), (group_column, "to group rows by")]
+    uses += [(column, "to leave out") for column in drop]
+    for column, use in uses:
+        if column is not None:
+            find_column(column, list(frame.columns), name, use)
+        if column == label:
+            raise DataError(f"the column {label!r} of {name} has the labels: it cannot serve {use} as well")
+    labels, classes = encode_labels(cleaned(frame[label]), name=f"{name}, column {label!r}")
+    encoding = fit_table(frame, label, text_encoder, id=id_column, group=group_column, dropped=tuple(drop))
+    if not encoding.columns:
+        raise DataError(f"{name} has no column left to learn from")
+    train = Part(encoding.rows(frame, text_encoder), labels, encoding.ids(frame), encoding.groups(frame))
     part = None
     if test is not None:
-        part = Part(encoding.rows(test, text_encoder), encode_labels(_clean(test[label]), classes, indexed=False)[0])
+        known = encode_labels(cleaned(test[label]), classes, indexed=False)[0]
+        part = Part(encoding.rows(test, text_encoder), known, encoding.ids(test), encoding.groups(test))
+    warn_of_columns(frame, [column.name for column in encoding.columns])
+    warn_of_names(train, part, id_column, group_column)
+    values = of_frame(frame, encoding), None if test is None else of_frame(test, encoding)
+    texts = any(column.kind == "text" for column in encoding.columns)
+    warn_of_copies(train, part, values, "rows", column=None if texts else 2)
     return Data(
         name,
         "array",
         classes,
-        Part(encoding.rows(frame, text_encoder), labels),
+        train,
         np.flatnonzero(labels != UNLABELED),
         test=part,
         encoding={"kind": "table", **encoding.to_json()},
         texts=encoding.texts(frame),
+        notes=(explained(frame, encoding),),
     )
 
 
-def fit_table(frame: "pd.DataFrame", label: str = "", text_encoder: TextEncoder | None = None) -> TableEncoding:
-    """Learn how each column but the label becomes numbers."""
+def fit_table(
+    frame: "pd.DataFrame",
+    label: str = "",
+    text_encoder: TextEncoder | None = None,
+    *,
+    id: str | None = None,
+    group: str | None = None,
+    dropped: tuple[str, ...] = (),
+) -> TableEncoding:
+    """Learn how each column becomes numbers, but for those that have another role."""
     frame = frame.rename(columns=str)
-    names = [name for name in frame.columns if name != label]
-    return TableEncoding(label, tuple(_fit(frame[name], name, text_encoder) for name in names))
+    names = [name for name in frame.columns if name not in (label, id, group, *dropped)]
+    columns = tuple(_fit(frame[name], name, text_encoder) for name in names)
+    return TableEncoding(label, columns, id, group, dropped)
 
 
 def _fit(values: "pd.Series[Any]", name: str, text_encoder: TextEncoder | None) -> Column:
     if values.dtype.kind in "mM":
         raise DataError(
-            f"the column {name!r} holds dates; make numbers of them, such as days since a start, or drop it"
+            f"the column {name!r} holds dates; make numbers of them, such as days since a start, or leave it out "
+            "(--drop, drop=)"
         )
     if values.dtype.kind in "biuf" or _holds_numbers(values, name):
         finite = values.astype(float).to_numpy()
         finite = finite[np.isfinite(finite)]
         if not finite.size:
-            raise DataError(f"the column {name!r} holds no number at all; drop it")
+            raise DataError(f"the column {name!r} holds no number at all; leave it out (--drop, drop=)")
         return Column(name, "number", mean=float(finite.mean()), scale=float(finite.std()) or 1.0)
-    strings = [value for value in _clean(values) if value is not None]
+    strings = [value for value in cleaned(values) if value is not None]
     if strings and np.mean([len(value.split()) for value in strings[:1000]]) >= WORDS_OF_TEXT:
         return Column(name, "text", text=None if text_encoder else fit_text(strings))
     counts = Counter(strings)
@@ -223,7 +315,7 @@ def _encode(column: Column, values: "pd.Series[Any]", text_encoder: TextEncoder 
         with np.errstate(over="ignore"):  # named by the check for finite numbers
             scaled = (np.where(present, numbers, column.mean) - column.mean) / column.scale
             return np.stack([scaled, ~present], axis=1).astype(np.float32)
-    strings = _strings(values)
+    strings = words_of(values)
     if column.kind == "text":
         texts = [string or "" for string in strings]
         if column.text is not None:
@@ -267,26 +359,20 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def _strings(values: "pd.Series[Any]") -> list[str | None]:
-    """What a column of words holds; a whole number is written as one, though a gap beside it made it a float."""
-    found = _clean(values)
-    return [str(int(v)) if isinstance(v, float) and v.is_integer() else None if v is None else str(v) for v in found]
-
-
-def _clean(values: "pd.Series[Any]") -> list[Any]:
-    """Strings stripped of outer space, None where nothing is there; numbers as they are."""
-    missing = values.isna().to_numpy()
-    if values.dtype.kind in "biuf":
-        return [None if gone else value for value, gone in zip(values.tolist(), missing, strict=True)]
-    return [None if gone else (str(v).strip() or None) for v, gone in zip(values.tolist(), missing, strict=True)]
-
-
 @dataclass(frozen=True)
 class _Settings(Settings):
     label_column: Annotated[str | None, EVERYDAY] = None
     """Which column of a table holds the labels."""
     test: Annotated[str | None, PATH, EVERYDAY] = None
     """Table with the test rows."""
+    id_column: Annotated[str | None, EVERYDAY] = None
+    """Column that names the rows: never learnt from, and given back with predictions."""
+    group_column: Annotated[str | None, EVERYDAY] = None
+    """Column that says which samples belong together, such as those of one patient: a check never splits a group."""
+    drop: Annotated[str | None, EVERYDAY] = None
+    """Columns of a table to leave out, with commas between them."""
+    table: Annotated[str | None, PATH, EVERYDAY] = None
+    """CSV with the labels of a table's rows, by --id-column."""
 
 
 @register
@@ -305,6 +391,6 @@ class TableReader(Reader):
     @classmethod
     def read(cls, source: str, settings: Any, text_encoder: TextEncoder | None = None) -> Data:
         """Read the table, and the one with the test rows."""
-        if settings.label_column is None:
-            raise DataError(f"which column of {source} holds the labels? Name it: --label-column, or label_column=")
-        return read_table(source, settings.label_column, text_encoder=text_encoder, test=settings.test)
+        told = {name: getattr(settings, name) for name in ("test", "table", "id_column", "group_column")}
+        drop = names_in(settings.drop or "")
+        return read_table(source, settings.label_column, text_encoder=text_encoder, drop=drop, **told)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfsure._shown import without_places
-from halfsure.data import Data, DataError, Split
+from halfsure.data import Data, DataError, Part, Split
 from halfsure.data.opening import find_source, open_again
 from halfsure.report.pictures import picture
 from halfsure.report.reading import Record
@@ -32,6 +32,8 @@ class Chosen:
     samples: NDArray[Any]
     indices: NDArray[np.int64]
     """Where each sample is in its part, (n,)."""
+    names: NDArray[np.object_]
+    """Its id, such as its file, or else its part and row, (n,)."""
     probs: NDArray[np.float64]
     """In the model's own map, (n, classes)."""
     labels: NDArray[np.int64]
@@ -61,12 +63,12 @@ def choose_mistakes(run: Run, data: Data, many: int = MANY) -> Chosen | None:
     """Wrong predictions, the surest first: of test samples, else validation, else unlabeled ones with a known label."""
     for name, part in (("test", data.test), ("validation", data.val)):
         if part is not None and (part.labels >= 0).any():
-            found = _ask(run, name, part.samples, part.labels, np.flatnonzero(part.labels >= 0))
+            found = _ask(run, name, part, np.flatnonzero(part.labels >= 0))
             break
     else:
         hidden = _unlabeled(data)
         known = hidden[data.train.labels[hidden] >= 0]
-        found = _ask(run, "unlabeled", data.train.samples, data.train.labels, known)
+        found = _ask(run, "unlabeled", data.train, known)
     wrong = found.probs.argmax(1) != found.labels
     # Sparse predictions are often exactly sure: among those the sample that comes first.
     order = np.lexsort((found.indices, -found.probs.max(1, initial=0)))
@@ -75,7 +77,7 @@ def choose_mistakes(run: Run, data: Data, many: int = MANY) -> Chosen | None:
 
 def choose_ambiguous(run: Run, data: Data, many: int = MANY) -> Chosen | None:
     """Unlabeled samples with the most candidates, then those whose two best classes are closest."""
-    found = _ask(run, "unlabeled", data.train.samples, data.train.labels, _unlabeled(data))
+    found = _ask(run, "unlabeled", data.train, _unlabeled(data))
     if not len(found.indices):
         return None
     best = np.sort(found.probs, axis=1)
@@ -83,17 +85,20 @@ def choose_ambiguous(run: Run, data: Data, many: int = MANY) -> Chosen | None:
     return _take(found, order[:many].tolist())
 
 
-def _ask(run: Run, part: str, stored: NDArray[Any], labels: NDArray[np.int64], rows: NDArray[np.int64]) -> Chosen:
+def _ask(run: Run, name: str, part: Part, rows: NDArray[np.int64]) -> Chosen:
     some = rows[np.linspace(0, len(rows) - 1, min(len(rows), LOOKED_AT)).astype(np.int64)] if len(rows) else rows
-    taken = stored[some]
+    taken, where = part.samples[some], "training" if name == "unlabeled" else name
     probs = run.probs(run.logits(taken)).numpy() if len(some) else np.zeros((0, len(run.classes)))
-    return Chosen(part, taken, some, probs, labels[some], len(some))
+    ids = [""] * len(some) if part.ids is None else part.ids[some]
+    names = [called or f"{where} sample {row}" for called, row in zip(ids, some, strict=True)]
+    return Chosen(name, taken, some, np.array(names, dtype=object), probs, part.labels[some], len(some))
 
 
 def _take(found: Chosen, rows: list[int]) -> Chosen | None:
     if not rows:
         return None
-    return replace(found, **{name: getattr(found, name)[rows] for name in ("samples", "indices", "probs", "labels")})
+    each = ("samples", "indices", "names", "probs", "labels")
+    return replace(found, **{name: getattr(found, name)[rows] for name in each})
 
 
 def _unlabeled(data: Data) -> NDArray[np.int64]:
@@ -126,10 +131,10 @@ def _data(study: Study, record: Record) -> Data:
 def _cards(chosen: Chosen | None, run: Run) -> dict[str, Any] | None:
     if chosen is None:
         return None
-    part, cards = "training" if chosen.part == "unlabeled" else chosen.part, []
-    for sample, index, probs, label in zip(chosen.samples, chosen.indices, chosen.probs, chosen.labels, strict=True):
+    cards = []
+    for sample, name, probs, label in zip(chosen.samples, chosen.names, chosen.probs, chosen.labels, strict=True):
         ranked = [(run.classes[c], probs[c]) for c in np.argsort(-probs, kind="stable")]
-        shown = {"name": f"{part} sample {index}", "picture": picture(sample)}
+        shown = {"name": name, "picture": picture(sample)}
         truth, candidates = run.classes[label] if label >= 0 else None, [pair for pair in ranked if pair[1] > 0]
         cards.append(shown | {"predicted": ranked[0], "truth": truth, "candidates": candidates})
     return {"part": chosen.part, "looked_at": chosen.looked_at, "cards": cards}

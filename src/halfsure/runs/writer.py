@@ -232,6 +232,7 @@ def fingerprint(data: Data) -> dict[str, Any]:
             digest.update(np.ascontiguousarray(part.labels, dtype="<i8").data)
             some = np.linspace(0, len(part) - 1, min(len(part), 256)).astype(np.int64)
             digest.update(np.ascontiguousarray(part.samples[some]).tobytes())
+            digest.update(b"" if part.groups is None else "\0".join(part.groups).encode())
     for rows in (data.labeled, data.unlabeled):
         digest.update(b"" if rows is None else np.ascontiguousarray(rows, dtype="<i8").data)
     return {

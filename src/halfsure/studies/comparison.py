@@ -211,12 +211,11 @@ def _known(data: Data) -> Part:
     name = scored_part(data)
     if name == "unlabeled":
         rows = np.setdiff1d(data.seen, data.labeled)
-        rows = rows[data.train.labels[rows] != UNLABELED]
-        return Part(data.train.samples[rows], data.train.labels[rows])
+        return data.train.take(rows[data.train.labels[rows] != UNLABELED])
     part = data.test if name == "test" else data.val
     assert part is not None
     known = part.labels != UNLABELED
-    return part if known.all() else Part(part.samples[known], part.labels[known])
+    return part if known.all() else part.take(known)
 
 
 def _settings(config: Config) -> dict[str, Any]:
