@@ -326,6 +326,40 @@ def test_a_torch_data_set() -> None:
         from_torch_dataset(iter([]))
 
 
+class Pictures(torch.utils.data.Dataset[Any]):
+    """As `torchvision` has them after `ToTensor()`: floats from 0 to 1, channels first."""
+
+    def __init__(self, pixels: Any, change: Any = lambda image: image) -> None:
+        self.pixels, self.change = pixels, change
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def __getitem__(self, row: int) -> tuple[Any, int]:
+        image = torch.from_numpy(self.pixels[row]).permute(2, 0, 1)
+        return self.change(image.float() / 255), row % 2
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_of_floats_become_the_bytes_they_were_made_from(channels: int) -> None:
+    every = np.arange(256, dtype=np.uint8)
+    pixels = np.stack([np.roll(every, i).reshape(16, 16, 1).repeat(channels, 2) for i in range(4)])
+    for change in (lambda image: image, lambda image: image.double(), lambda image: (image * 255).byte()):
+        data = from_torch_dataset(Pictures(pixels, change))
+        assert data.kind == "image"
+        np.testing.assert_array_equal(data.train.samples, pixels)
+        assert data.train.samples.dtype == np.uint8
+
+
+@pytest.mark.parametrize("change", [lambda i: i * 2, lambda i: i - 0.5, lambda i: i / 0], ids=["over", "below", "NaN"])
+def test_images_that_were_normalised_are_refused(change: Any) -> None:
+    pixels = np.arange(2 * 4 * 4 * 3, dtype=np.uint8).reshape(2, 4, 4, 3) * 2
+    with pytest.raises(
+        DataError, match=r"sample \d has pixels from .* from 0 to 1, as ToTensor\(\) .* leave Normalize"
+    ):
+        from_torch_dataset(Pictures(pixels, change))
+
+
 def test_npz_and_mapped_npy(tmp_path: Path) -> None:
     rows, labels = RNG.normal(size=(4, 3)).astype(np.float32), np.array([0, 1, -1, 1])
     np.savez(tmp_path / "d.npz", X=rows, y=labels, X_test=rows, y_test=labels, classes=np.array(["a", "b"]))

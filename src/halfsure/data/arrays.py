@@ -66,17 +66,35 @@ def class_names(fields: dict[str, NDArray[Any]], path: Path) -> list[str] | None
 
 
 def from_torch_dataset(dataset: Any, *, classes: Sequence[str] | None = None, name: str = "dataset") -> Data:
-    """Any torch `Dataset` with a length whose items are (sample, label), read once into one array."""
+    """Any torch `Dataset` with a length whose items are (sample, label), read once into one array.
+
+    Images may be pictures of Pillow, uint8, or what `ToTensor()` makes of them: floats from 0 to 1, channels first.
+    """
     if not hasattr(dataset, "__len__") or len(dataset) == 0:
         raise DataError(f"{name} is empty or has no length; a data set is read sample by sample, by its index")
     pairs = [dataset[i] for i in range(len(dataset))]
     if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
         raise DataError(f"the items of {name} must be pairs (sample, label)")
-    samples = [np.asarray(sample) for sample, _ in pairs]
+    samples = [_channels_last(np.asarray(sample), f"{name}: sample {row}") for row, (sample, _) in enumerate(pairs)]
     shapes = {sample.shape for sample in samples}
     if len(shapes) > 1:
         raise DataError(f"the samples of {name} have different shapes: {', '.join(map(str, sorted(shapes)[:3]))} …")
     return from_arrays(np.stack(samples), [label for _, label in pairs], classes=classes, name=name)
+
+
+def _channels_last(sample: NDArray[Any], where: str) -> NDArray[Any]:
+    """An image with its channels first as uint8 with its channels last; any other sample as it is."""
+    if sample.ndim != 3 or sample.shape[0] not in (1, 3) or sample.dtype.kind not in "fu":
+        return sample
+    if sample.dtype == np.uint8:
+        return sample if sample.shape[-1] in (1, 3) else np.moveaxis(sample, 0, -1)
+    low, high = float(sample.min(initial=0)), float(sample.max(initial=0))
+    if not (low >= 0 and high <= 1):  # nor NaN
+        raise DataError(
+            f"{where} has pixels from {low:.3g} to {high:.3g}; an image of floats has them from 0 to 1, as ToTensor() "
+            "gives them, so leave Normalize() out: halfsure does that itself"
+        )
+    return np.moveaxis(np.rint(sample * 255).astype(np.uint8), 0, -1)
 
 
 def encode_labels(
