@@ -34,7 +34,7 @@ def test_flat_names_reach_the_reader_and_come_back_from_json(table: str) -> None
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"table": "labels.csv"}, r"read as a table, has no setting 'table', which belongs to the reader folder"),
+        ({"table": "labels.csv"}, r"read as a table, has no setting 'table', which belongs to the reader"),
         ({"label_colum": "kind"}, "did you mean label_column"),
         ({"label_column": 3}, "label_column must be a text"),
         ({"labels": 0}, "labels"),

@@ -201,14 +201,14 @@ def test_a_csv_of_paths_and_labels(tmp_path: Path) -> None:
         ("path,label\nlink.png,b\n", r"row 2: the path 'link.png' does not lead"),
         ("path,label\n,b\n", r"row 2: the path '' does not lead"),
         ("path,label\n0.png,a\n1.png,b\n0.png,a\n", r"row 4: 0.png was named in row 2 already"),
-        ("path,label\n0.png,\n", r"has no labeled image"),
-        ("path,label\n\n\n0.png,NaN\n", r"row 4: 'NaN' is no label; leave it empty"),
+        ("path,label\n0.png,\n1.png,nan\n", r"has no labeled image"),
+        ("path,label\n\n\n0.png,NA\n", r"row 4: 'NA' is no label; leave it empty or write -1"),
         ("path,label\n0.png,a\nx/../0.png,b\n", r"row 3: x/../0.png was named in row 2 already"),
         ("path,label,label\n0.png,a,b\n", r"names a column twice"),
         ("path,label\nloop.png,b\n", r"row 2: the path 'loop.png' does not lead"),
         ("path,label\npipe.png,b\n", r"row 2: the path 'pipe.png' does not lead"),
         ("path,label\n0.png,a\n1.png,a\n", r"only the class 'a'; a classifier needs at least two"),
-        ("path,label\n0.png,a\nnone.png,b\n", r"none.png: there is no such file"),
+        ("path,label\n0.png,a\n1.png,a\nnone.png,b\n", r"none.png: there is no such file"),
     ],
 )
 def test_bad_tables_of_paths_are_refused_with_their_row(tmp_path: Path, table: str, message: str) -> None:
@@ -521,8 +521,8 @@ def test_bad_tables_are_refused(tmp_path: Path) -> None:
         read_frame(people().assign(age=np.nan), "label")
     with pytest.raises(DataError, match=r"there is no file"):
         read_table(tmp_path / "gone.csv", "label")
-    with pytest.raises(DataError, match=r"a table is a .csv, .tsv or .parquet file"):
-        read_table(tmp_path / "x.xlsx", "label")
+    with pytest.raises(DataError, match=r"a table is a .csv, .tsv, .parquet or .xlsx file"):
+        read_table(tmp_path / "x.ods", "label")
     for content in (b"", b"\xff\xfe\x00", b"PAR1 no"):
         for name in ("bad.csv", "bad.parquet"):
             (tmp_path / name).write_bytes(content)

@@ -121,12 +121,11 @@ class _Ready:
 
     def _announce(self, console: Console, folds: int) -> None:
         data, config, chosen = self.opened, self.config, self.config.run
-        counts = f"{len(data.train):,} samples, {len(data.labeled):,} of them labeled, {len(data.classes)} classes"
         length = config.training.time or f"{config.training.steps:,} steps"
         seen = EXPECTED.get((config.run.preset, self.options.source)) if config.run.method == "fixmatch-ads" else None
         choice = choose(data)
         for line in (
-            f"{self.options.source}: {counts}, {len(data.test or ()):,} to test on",
+            f"{self.options.source}: {data.counts}, {len(data.test or ()):,} to test on",
             f"{chosen.method} with {chosen.net} for {length}; preset {chosen.preset}: {PRESETS[chosen.preset]}",
             f"{choice.method}: {choice.why}" if choice.method == config.run.method else "",
             f"seen with fixmatch-ads, without --prior: {seen}" if seen else "",
