@@ -72,7 +72,12 @@ def test_a_csv_of_paths_with_and_without_labels(tmp_path: Path, given: str) -> N
     assert (new.names, new.labels) == (["p/2.png", "p/0.png"], None)
     assert new.samples[:, 0, 0, 0].tolist() == [2, 0]
     table.write_text("path,label\np/2.png,dog\np/0.png,\n")
-    assert read(source, IMAGE, shape=SHAPE).labels == ["dog", None]
+    if given == "file":
+        assert read(source, IMAGE, shape=SHAPE).labels == ["dog", None]
+        return
+    with pytest.warns(UserWarning, match=r"names 2 of 3 images: those that it does not name \(1\) count as unlabeled"):
+        new = read(source, IMAGE, shape=SHAPE)
+    assert (new.names, new.labels) == (["p/2.png", "p/0.png", "p/1.png"], ["dog", None, None])
 
 
 def test_a_table_that_lists_no_paths_does_not_stand_for_the_pictures(tmp_path: Path) -> None:
@@ -126,9 +131,9 @@ def test_what_holds_no_image_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "small.npy", np.zeros((2, 5, 5, 3), np.uint8))
     np.save(tmp_path / "none.npy", np.zeros((0, 6, 8, 3), np.uint8))
     for source, message in {
-        "empty": "there is no picture in",
+        "empty": "there is no image in",
         "gone": "there is no file or folder",
-        "x.txt": "the model was trained on images; give a folder of pictures",
+        "x.txt": "the model was trained on images; give a folder of images",
         "small.npy": r"samples of shape \(5, 5, 3\), but the model takes \(6, 8, 3\)",
         "none.npy": "holds no sample",
     }.items():
@@ -274,7 +279,7 @@ def test_categories_that_look_like_numbers_stay_the_same_categories(tmp_path: Pa
 
 def test_a_table_model_takes_tables_only(tmp_path: Path, trained: Any) -> None:
     np.savez(tmp_path / "x.npz", X=np.zeros((2, 3)))
-    with pytest.raises(DataError, match=r"trained on a table; give a \.csv, \.tsv or \.parquet"):
+    with pytest.raises(DataError, match=r"trained on a table; give a \.csv, \.tsv, \.parquet or \.xlsx"):
         read(tmp_path / "x.npz", trained.encoding, shape=trained.train.samples.shape[1:])
 
 

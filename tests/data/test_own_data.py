@@ -201,14 +201,14 @@ def test_a_csv_of_paths_and_labels(tmp_path: Path) -> None:
         ("path,label\nlink.png,b\n", r"row 2: the path 'link.png' does not lead"),
         ("path,label\n,b\n", r"row 2: the path '' does not lead"),
         ("path,label\n0.png,a\n1.png,b\n0.png,a\n", r"row 4: 0.png was named in row 2 already"),
-        ("path,label\n0.png,\n", r"has no labeled image"),
-        ("path,label\n\n\n0.png,NaN\n", r"row 4: 'NaN' is no label; leave it empty"),
+        ("path,label\n0.png,\n1.png,nan\n", r"has no labeled image"),
+        ("path,label\n\n\n0.png,NA\n", r"row 4: 'NA' is no label; leave it empty or write -1"),
         ("path,label\n0.png,a\nx/../0.png,b\n", r"row 3: x/../0.png was named in row 2 already"),
         ("path,label,label\n0.png,a,b\n", r"names a column twice"),
         ("path,label\nloop.png,b\n", r"row 2: the path 'loop.png' does not lead"),
         ("path,label\npipe.png,b\n", r"row 2: the path 'pipe.png' does not lead"),
         ("path,label\n0.png,a\n1.png,a\n", r"only the class 'a'; a classifier needs at least two"),
-        ("path,label\n0.png,a\nnone.png,b\n", r"none.png: there is no such file"),
+        ("path,label\n0.png,a\n1.png,a\nnone.png,b\n", r"none.png: there is no such file"),
     ],
 )
 def test_bad_tables_of_paths_are_refused_with_their_row(tmp_path: Path, table: str, message: str) -> None:
@@ -324,6 +324,40 @@ def test_a_torch_data_set() -> None:
     assert halves.train.samples.dtype == np.float32
     with pytest.raises(DataError, match=r"has no length"):
         from_torch_dataset(iter([]))
+
+
+class Pictures(torch.utils.data.Dataset[Any]):
+    """As `torchvision` has them after `ToTensor()`: floats from 0 to 1, channels first."""
+
+    def __init__(self, pixels: Any, change: Any = lambda image: image) -> None:
+        self.pixels, self.change = pixels, change
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def __getitem__(self, row: int) -> tuple[Any, int]:
+        image = torch.from_numpy(self.pixels[row]).permute(2, 0, 1)
+        return self.change(image.float() / 255), row % 2
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_of_floats_become_the_bytes_they_were_made_from(channels: int) -> None:
+    every = np.arange(256, dtype=np.uint8)
+    pixels = np.stack([np.roll(every, i).reshape(16, 16, 1).repeat(channels, 2) for i in range(4)])
+    for change in (lambda image: image, lambda image: image.double(), lambda image: (image * 255).byte()):
+        data = from_torch_dataset(Pictures(pixels, change))
+        assert data.kind == "image"
+        np.testing.assert_array_equal(data.train.samples, pixels)
+        assert data.train.samples.dtype == np.uint8
+
+
+@pytest.mark.parametrize("change", [lambda i: i * 2, lambda i: i - 0.5, lambda i: i / 0], ids=["over", "below", "NaN"])
+def test_images_that_were_normalised_are_refused(change: Any) -> None:
+    pixels = np.arange(2 * 4 * 4 * 3, dtype=np.uint8).reshape(2, 4, 4, 3) * 2
+    with pytest.raises(
+        DataError, match=r"sample \d has pixels from .* from 0 to 1, as ToTensor\(\) .* leave Normalize"
+    ):
+        from_torch_dataset(Pictures(pixels, change))
 
 
 def test_npz_and_mapped_npy(tmp_path: Path) -> None:
@@ -487,8 +521,8 @@ def test_bad_tables_are_refused(tmp_path: Path) -> None:
         read_frame(people().assign(age=np.nan), "label")
     with pytest.raises(DataError, match=r"there is no file"):
         read_table(tmp_path / "gone.csv", "label")
-    with pytest.raises(DataError, match=r"a table is a .csv, .tsv or .parquet file"):
-        read_table(tmp_path / "x.xlsx", "label")
+    with pytest.raises(DataError, match=r"a table is a .csv, .tsv, .parquet or .xlsx file"):
+        read_table(tmp_path / "x.ods", "label")
     for content in (b"", b"\xff\xfe\x00", b"PAR1 no"):
         for name in ("bad.csv", "bad.parquet"):
             (tmp_path / name).write_bytes(content)

@@ -42,7 +42,12 @@ BAD_FITS: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
     "continuous labels": ({}, ROWS, np.linspace(0, 1, COUNT), "Unknown label type: continuous"),
     "infinite labels": ({}, ROWS, np.where(Y == 1, np.inf, Y), "Input y contains infinity, which is no class"),
     "labels of two kinds": ({}, ROWS, ["a", 1] * 30, "y mixes strings and numbers; write all labels in one way"),
-    "several labels a sample": ({}, ROWS, np.stack([Y, Y], 1), "y should be a 1d array"),
+    "several labels a sample": (
+        {},
+        ROWS,
+        np.stack([Y, Y], 1),
+        r"labels of shape \(60, 2\); each sample has one class",
+    ),
     "no y": ({}, ROWS, None, "requires y to be passed, but the target y is None"),
     "texts with gaps": ({}, [None, *texts()[1:]], Y, "some of the texts in X are no strings: write '' where"),
     "one feature without its dimension": ({}, ROWS[:, 0], Y, "Expected 2D array, got 1D array"),

@@ -1,6 +1,9 @@
 """Tables, lists of pictures, and encodings of tables."""
 
 import io
+import warnings
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ from hypothesis.strategies import SearchStrategy
 from PIL import Image
 
 from halfsure.data import DataError, load
-from halfsure.data.image_folder import listed
+from halfsure.data.listing import listed
 from halfsure.data.new import read
 from halfsure.data.tables import read_frame
 from tests.fuzz.strategies import json_values, mutated, texts
@@ -32,6 +35,30 @@ def parquet_bytes(frame: pd.DataFrame, **options: Any) -> bytes:
 PARQUET = [parquet_bytes(FRAME, compression=None), parquet_bytes(FRAME.set_index("n"), compression="gzip")]
 
 
+def xlsx_bytes(frame: pd.DataFrame) -> bytes:
+    file = io.BytesIO()
+    frame.to_excel(file, index=False)
+    return file.getvalue()
+
+
+XLSX = xlsx_bytes(FRAME)
+
+
+def unpacked() -> SearchStrategy[bytes]:
+    """An Excel file of which one part is damaged; damage to the packed whole is found by checksums."""
+    with zipfile.ZipFile(io.BytesIO(XLSX)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+
+    def packed(name: str, data: bytes) -> bytes:
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
+            for part, content in (parts | {name: data}).items():
+                archive.writestr(part, content)
+        return file.getvalue()
+
+    return st.sampled_from(sorted(parts)).flatmap(lambda name: mutated(parts[name]).map(lambda d: packed(name, d)))
+
+
 def rows() -> SearchStrategy[bytes]:
     """Tables of cells that are hard to read, quoted or not."""
     cells = texts() | st.sampled_from(["1", "-1", "2.5", "NA", "", '"x"', '"', "a", "b", "1e400", "inf", "0x1", "1_0"])
@@ -43,9 +70,45 @@ def rows() -> SearchStrategy[bytes]:
     )
 
 
+def dialects() -> SearchStrategy[bytes]:
+    """The same rows with other marks between cells, in other encodings."""
+    marks, kinds = st.sampled_from(";\t|"), st.sampled_from(["utf-8", "utf-16", "cp1252"])
+    return st.builds(
+        lambda data, mark, kind: data.decode("utf-8", "replace").replace(",", mark).encode(kind, "replace"),
+        rows() | mutated(CSV, QUOTED),
+        marks,
+        kinds,
+    )
+
+
+def quiet(read: Callable[[Any, Path], None]) -> Callable[[Any, Path], None]:
+    """The same without what is said of separators, encodings and lists."""
+
+    def reader(data: Any, folder: Path) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            read(data, folder)
+
+    return reader
+
+
+@quiet
 def read_csv(data: bytes, folder: Path) -> None:
     (folder / "t.csv").write_bytes(data)
     load(folder / "t.csv", label_column="y")
+
+
+def read_xlsx(data: bytes, folder: Path) -> None:
+    (folder / "t.xlsx").write_bytes(data)
+    load(folder / "t.xlsx", label_column="y")
+
+
+@quiet
+def read_text(data: bytes, folder: Path) -> None:
+    for name, content in (("a/1", b"one two"), ("b/1", b"two one"), ("b/2", data)):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / f"{name}.txt").write_bytes(content)
+    load(folder)
 
 
 def read_parquet(data: bytes, folder: Path) -> None:
@@ -57,6 +120,7 @@ TRAINED = read_frame(TEXT, "y")
 ENCODING, SHAPE = TRAINED.encoding or {}, TRAINED.train.samples.shape[1:]
 
 
+@quiet
 def read_new(data: bytes, folder: Path) -> None:
     (folder / "t.csv").write_bytes(data)
     read(folder / "t.csv", ENCODING, shape=SHAPE, lenient=len(data) % 2 == 0)
@@ -88,6 +152,7 @@ def paths() -> SearchStrategy[bytes]:
     return lines.map(lambda body: "\n".join(["path,label", *body]).encode("utf-8", "surrogatepass"))
 
 
+@quiet
 def read_list(data: bytes, folder: Path) -> None:
     """What is listed lies in the folder, whatever the list says."""
     inner = folder / "set"
@@ -112,6 +177,14 @@ PICTURE = picture()
 LIST = b"path,label\n0.png,a\nin/1.png,b\n"
 TARGETS = [
     Target("CSV table", mutated(CSV, QUOTED) | rows(), read_csv, (DataError,), 2),
+    Target("table in another dialect", dialects(), read_csv, (DataError,)),
+    Target("Excel table", mutated(XLSX) | unpacked(), read_xlsx, (DataError,)),
+    Target(
+        "folder of texts",
+        st.binary(max_size=40) | texts().map(lambda t: t.encode("utf-8", "surrogatepass")),
+        read_text,
+        (DataError,),
+    ),
     Target("Parquet table", mutated(*PARQUET), read_parquet, (DataError,), 2),
     Target("new table", mutated(TEXT.to_csv(index=False).encode()) | rows(), read_new, (DataError,)),
     Target("encoding of a table", encodings(), read_encoded, (DataError,)),

@@ -69,7 +69,9 @@ def test_a_list_of_pictures_stays_in_its_folder(tmp_path: Path, path: str) -> No
     (folder / "zero.png").symlink_to("/dev/zero")
     os.mkfifo(folder / "pipe.png")
     (folder / "labels.csv").write_text(f'path,label\nin/0.png,a\n1.png,b\n"{path}",a\n', encoding="utf-8")
-    with pytest.raises(DataError, match=r"row 4: the path .* does not lead to a file inside|there is no such file"):
+    with pytest.raises(
+        DataError, match=r"row 4: the path .* does not lead to a file inside|there is no such file|holds NUL"
+    ):
         load(folder)
     (folder / "labels.csv").write_text("path,label\nin/0.png,a\n1.png,b\n")
     assert len(load(folder).train) == 2
@@ -88,7 +90,7 @@ def test_links_out_of_a_folder_of_classes_are_passed_over(tmp_path: Path) -> Non
 def test_a_class_that_is_a_link_to_the_others_is_refused(tmp_path: Path) -> None:
     pictures(tmp_path, "a/0.png", "b/1.png")
     (tmp_path / "c").symlink_to(tmp_path / "a")
-    with pytest.raises(DataError, match=r"c/0.png is a picture of the class 'a' too, by a link"):
+    with pytest.raises(DataError, match=r"c/0.png is of the class 'a' too, by a link"):
         load(tmp_path)
 
 

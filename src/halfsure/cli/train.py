@@ -136,11 +136,10 @@ class _Ready:
 
     def _announce(self, console: Console, folds: int) -> None:
         data, config, chosen = self.opened, self.config, self.config.run
-        counts = f"{len(data.train):,} samples, {len(data.labeled):,} of them labeled, {len(data.classes)} classes"
         length = config.training.time or f"{config.training.steps:,} steps"
         seen = EXPECTED.get((config.run.preset, self.options.source)) if config.run.method == "fixmatch-ads" else None
         for line in (
-            f"{self.options.source}: {counts}, {len(data.test or ()):,} to test on",
+            f"{self.options.source}: {data.counts}, {len(data.test or ()):,} to test on",
             *data.notes,
             f"{chosen.method} with {chosen.net} for {length}; preset {chosen.preset}: {PRESETS[chosen.preset]}",
             f"{chosen.method}: {self.why}" if self.why else "",

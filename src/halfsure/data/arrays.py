@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from halfsure.data.copies import of_pictures, of_rows, warn_of_copies
 from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Names, Part
 from halfsure.data.files import shown
+from halfsure.data.label_values import check_single, one_each, read_label
 from halfsure.data.npy import read_fields
 from halfsure.data.reader import Reader
 from halfsure.settings import register
@@ -31,14 +32,14 @@ def from_arrays(
     ids: Any = None,
     groups: Any = None,
 ) -> Data:
-    """Samples and labels, of which −1, None, NaN or "" means unlabeled. (n, …) and (n,) → Data.
+    """Samples and labels, of which −1, None, NaN, NA or "" means unlabeled, as text too. (n, …) and (n,) → Data.
 
     `ids` are names of the samples, and `groups` those of the patients, users or scenes that they are of, one each.
     uint8 of shape (n, h, w) or (n, h, w, channels) is taken as images, numbers of shape (n, features) as rows.
     Memory-mapped arrays stay where they are.
     """
     rows, kind = as_samples(samples, name)
-    indexed = classes is not None and takes_indices(labels, name)
+    indexed = classes is not None and (_is_integers(labels) or _are_indices(_values(labels, classes, name)))
     train_labels, found = encode_labels(labels, classes, indexed=indexed, name=name)
     part = None
     if test is not None:
@@ -87,17 +88,35 @@ def class_names(fields: dict[str, NDArray[Any]], path: Path) -> list[str] | None
 
 
 def from_torch_dataset(dataset: Any, *, classes: Sequence[str] | None = None, name: str = "dataset") -> Data:
-    """Any torch `Dataset` with a length whose items are (sample, label), read once into one array."""
+    """Any torch `Dataset` with a length whose items are (sample, label), read once into one array.
+
+    Images may be pictures of Pillow, uint8, or what `ToTensor()` makes of them: floats from 0 to 1, channels first.
+    """
     if not hasattr(dataset, "__len__") or len(dataset) == 0:
         raise DataError(f"{name} is empty or has no length; a data set is read sample by sample, by its index")
     pairs = [dataset[i] for i in range(len(dataset))]
     if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
         raise DataError(f"the items of {name} must be pairs (sample, label)")
-    samples = [np.asarray(sample) for sample, _ in pairs]
+    samples = [_channels_last(np.asarray(sample), f"{name}: sample {row}") for row, (sample, _) in enumerate(pairs)]
     shapes = {sample.shape for sample in samples}
     if len(shapes) > 1:
         raise DataError(f"the samples of {name} have different shapes: {', '.join(map(str, sorted(shapes)[:3]))} …")
     return from_arrays(np.stack(samples), [label for _, label in pairs], classes=classes, name=name)
+
+
+def _channels_last(sample: NDArray[Any], where: str) -> NDArray[Any]:
+    """An image with its channels first as uint8 with its channels last; any other sample as it is."""
+    if sample.ndim != 3 or sample.shape[0] not in (1, 3) or sample.dtype.kind not in "fu":
+        return sample
+    if sample.dtype == np.uint8:
+        return sample if sample.shape[-1] in (1, 3) else np.moveaxis(sample, 0, -1)
+    low, high = float(sample.min(initial=0)), float(sample.max(initial=0))
+    if not (low >= 0 and high <= 1):  # nor NaN
+        raise DataError(
+            f"{where} has pixels from {low:.3g} to {high:.3g}; an image of floats has them from 0 to 1, as ToTensor() "
+            "gives them, so leave Normalize() out: halfsure does that itself"
+        )
+    return np.moveaxis(np.rint(sample * 255).astype(np.uint8), 0, -1)
 
 
 def encode_labels(
@@ -110,14 +129,15 @@ def encode_labels(
     """
     if _is_integers(labels):
         return _encode_integers(labels, classes, indexed is not False, name)
-    values = [_value(value, row, name) for row, value in enumerate(_as_list(labels, name))]
+    values = _values(labels, classes or (), name)
     known = [value for value in values if value is not None]
     if classes is None:
         numbers = all(isinstance(value, int) for value in known)
         classes = [str(value) for value in (sorted(set(known)) if numbers else sorted({str(value) for value in known}))]
+        check_single(classes, name)
         indexed = False
     if indexed is None:
-        indexed = takes_indices(labels, name)
+        indexed = _are_indices(values)
     index = {str(i) if indexed else class_name: i for i, class_name in enumerate(classes)}
     for row, value in enumerate(values):
         if value is not None and str(value) not in index:
@@ -165,18 +185,22 @@ def _chunks(labels: NDArray[Any]) -> list[slice]:
 def label_names(labels: Any, classes: Sequence[str] | None = None, name: str = "labels") -> list[str | None]:
     """The class name of each label, None where it means unlabeled; whole numbers are places in `classes`, if given."""
     if classes is None:
-        values = [_value(value, row, name) for row, value in enumerate(_as_list(labels, name))]
-        return [None if value is None else str(value) for value in values]
+        return [None if value is None else str(value) for value in _values(labels, (), name)]
     indices, _ = encode_labels(labels, classes, name=name)
     return [None if index == UNLABELED else classes[index] for index in indices]
 
 
-def takes_indices(labels: Any, name: str = "labels") -> bool:
+def _are_indices(values: list[int | str | None]) -> bool:
     """Whether labels that come with a list of classes are places in it: whole numbers all."""
-    if _is_integers(labels):
-        return True
-    values = [_value(value, row, name) for row, value in enumerate(_as_list(labels, name))]
     return all(isinstance(value, int) for value in values if value is not None)
+
+
+def _values(labels: Any, classes: Sequence[str], name: str) -> list[int | str | None]:
+    """Each label as a whole number or a text, None where it means unlabeled."""
+    one_each(labels, name)
+    found = _as_list(np.asarray(labels)[:, 0] if getattr(labels, "ndim", 1) == 2 else labels, name)
+    one_each(found, name)
+    return [read_label(value, f"{name}: row {row}", classes) for row, value in enumerate(found)]
 
 
 def _as_list(labels: Any, name: str) -> list[Any]:
@@ -184,24 +208,9 @@ def _as_list(labels: Any, name: str) -> list[Any]:
         values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
     except (ValueError, SystemError) as error:  # an array of text whose numbers are no letters
         raise DataError(f"{name}: a label cannot be read: {error}") from None
-    if not isinstance(values, list) or any(isinstance(value, list | tuple | dict) for value in values):
+    if not isinstance(values, list):
         raise DataError(f"{name}: labels must be one value a sample, (n,)")
     return values
-
-
-def _value(value: Any, row: int, name: str) -> int | str | None:
-    """A label as an integer or a string, None where it means unlabeled."""
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", "replace")
-    if value is None or str(value) == "<NA>" or value != value or value in (UNLABELED, ""):  # noqa: PLR0124
-        return None
-    if isinstance(value, bool | str):
-        return str(value)
-    if isinstance(value, int | float):
-        return int(value) if float(value).is_integer() else str(value)
-    raise DataError(f"{name}: row {row} has a label of type {type(value).__name__}; labels are numbers or strings")
 
 
 def as_samples(samples: Any, name: str) -> tuple[NDArray[Any], str]:

@@ -120,7 +120,8 @@ class Data:
     def _check_classes(self) -> None:
         if len(self.classes) < 2:
             found = f"only the class {self.classes[0]!r}" if self.classes else "no class"
-            raise DataError(f"{self.name} has {found}; a classifier needs at least two")
+            without = f"; {self.without_label:,} samples are unlabeled: -1, NaN or empty" if self.without_label else ""
+            raise DataError(f"{self.name} has {found}; a classifier needs at least two{without}")
         if len(self.classes) > MOST_CLASSES:
             some = shown([repr(name) for name in self.classes], 3)
             raise DataError(f"{self.name} has {len(self.classes):,} classes, {some}; are these labels at all?")
@@ -141,6 +142,18 @@ class Data:
     def seen(self) -> range | Labels:
         """Which training samples may be seen without their label, ascending; all of them are not written down."""
         return range(len(self.train)) if self.unlabeled is None else self.unlabeled
+
+    @property
+    def without_label(self) -> int:
+        """How many training samples have no label that anyone knows."""
+        return int(np.count_nonzero(self.train.labels == UNLABELED))
+
+    @property
+    def counts(self) -> str:
+        """How many samples, labels and classes there are, in words."""
+        without = f", {self.without_label:,} have no label" if self.without_label else ""
+        labeled = f"{len(self.train):,} samples, {len(self.labeled):,} of them labeled"
+        return f"{labeled}{without}, {len(self.classes)} classes"
 
     def with_labels(self, labeled: Labels) -> "Data":
         """The same samples with another choice of labeled ones."""

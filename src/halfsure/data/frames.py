@@ -3,121 +3,131 @@
 pandas and pyarrow do the reading; neither has a bound on rows, columns or what a packed text unpacks to.
 """
 
-import csv
-import io
 import json
 from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from halfsure.data.files import DataError, opened, short_lines
+from halfsure.data.dialect import find_dialect, told
+from halfsure.data.files import DataError, opened, shown
+from halfsure.data.label_values import read_label
+from halfsure.data.xlsx import as_csv
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NOT_A_LABEL", "load_frame"]
+__all__ = ["SUFFIXES", "load_frame"]
 
-NOT_A_LABEL = {"nan", "na", "n/a", "null", "none", "<na>"}
-"""Words that may mean a class or that there is none: whoever wrote them has to say."""
 MOST_COLUMNS = 50_000
 MOST_CELLS = 2**29
 MOST_TEXTS = 2**25
 """Texts of a Parquet file, each of which becomes an object however short it is."""
 MOST_BYTES = 2**32
-LONGEST_LINE = 2**24
-_BLOCK = 2**20
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+SUFFIXES = {".csv", ".tsv", ".parquet", ".xlsx"}
+MANY, NEARLY = 50, 0.1
+"""Of so many different values that all but a few are numbers, the others are slips."""
+COMMA_NUMBER = r"\s*[+-]?(?:\d+(?:,\d*)?|,\d+)(?:[eE][+-]?\d+)?\s*"
 
 
 def load_frame(path: Path, strings: Iterable[str] = (), label: str | None = None) -> "pd.DataFrame":
-    """Read a CSV, TSV or Parquet file; columns named in `strings` stay text where the file does not say otherwise.
+    """Read a CSV, TSV, Parquet or Excel file; columns in `strings` stay text where the file does not say otherwise.
 
-    In the column `label` of a CSV only an empty cell is missing; NA, null and the like are refused.
+    In the column `label` of a CSV NA, null and the like are refused, for only `read_label` says what is unlabeled.
     """
     try:
         import pandas as pd  # noqa: F401, PLC0415 - an extra
     except ImportError:
         raise DataError("reading tables needs pandas: pip install 'halfsure[tables]'") from None
     kind = path.suffix.lower()
-    if kind not in (*_SEPARATORS, ".parquet"):
-        raise DataError(f"{path}: a table is a .csv, .tsv or .parquet file")
+    if kind not in SUFFIXES:
+        raise DataError(f"{path}: a table is a .csv, .tsv, .parquet or .xlsx file")
+    unusual = list[str]()
     with opened(path) as file:
         try:
             if kind == ".parquet":
-                return _read_parquet(file)
-            return _read_csv(file, path, strings, label)
+                return _read_parquet(file, label)
+            sheet = as_csv(file, unusual) if kind == ".xlsx" else file
+            frame = _read_csv(sheet, path, strings, label, unusual)
         except MemoryError:
             raise
         except DataError as error:
             raise DataError(f"{path} {error}") from None
-        except UnicodeDecodeError:
-            raise DataError(f"{path} is not text in UTF-8; save it as CSV in UTF-8") from None
         except Exception as error:  # pandas and pyarrow each have many of their own for a damaged file
             said = str(error).splitlines() or [type(error).__name__]
             raise DataError(f"{path} cannot be read as a table: {said[0]:.300}") from None
-
-
-def _read_csv(file: BinaryIO, path: Path, strings: Iterable[str], label: str | None) -> "pd.DataFrame":
-    import pandas as pd  # noqa: PLC0415
-
-    separator, words = _SEPARATORS[path.suffix.lower()], set(strings)
-    lines = _count_lines(file)
-    file.seek(0)
-    text = io.TextIOWrapper(file, "utf-8-sig", newline="")
-    header = next(filter(None, csv.reader(short_lines(text, path), delimiter=separator)), [])
-    text.detach()
-    _check_size(lines, len(header))  # pandas would take minutes for a million columns
-    file.seek(0)
-    kinds: dict[Hashable, Any] = dict.fromkeys(words - {label}, str)
-    # A mark before each label: pandas would take NA and the like for missing, whatever type is asked for.
-    marked: dict[Hashable, Any] = {label: "={}".format} if label in header else {}
-    frame = pd.read_csv(file, sep=separator, index_col=False, dtype=kinds, converters=marked, encoding="utf-8")
-    if marked:
-        frame[label] = _labels(frame[label], numbers=label not in words)
+    told(path, unusual)
     return frame
 
 
-def _labels(cells: "pd.Series[Any]", *, numbers: bool) -> "pd.Series[Any]":
-    """Cells of a label column as numbers, where all of them are such, or as texts; only an empty one is missing."""
+def _read_csv(
+    file: BinaryIO, path: Path, strings: Iterable[str], label: str | None, unusual: list[str]
+) -> "pd.DataFrame":
+    """Read a table of text, and add to `unusual` what a person may want to know of how it was read."""
     import pandas as pd  # noqa: PLC0415
 
-    cells = cells.astype(object).map(lambda cell: cell[1:].strip())
-    for row, cell in enumerate(cells):
-        if cell.lower() in NOT_A_LABEL:
+    words = set(strings)
+    how = find_dialect(file, path, {*words, *([] if label is None else [label])})
+    unusual += how.unusual
+    _check_size(how.lines, len(how.header))  # pandas would take minutes for a million columns
+    kinds: dict[Hashable, Any] = dict.fromkeys(words - {label}, str)
+    # A mark before each label: pandas would take NA and the like for missing, whatever type is asked for.
+    marked: dict[Hashable, Any] = {label: "={}".format} if label in how.header else {}
+    comma = how.separator == ";"  # then the one in a number is its point
+    frame = pd.read_csv(
+        file,
+        sep=how.separator,
+        index_col=False,
+        dtype=kinds,
+        converters=marked,
+        encoding=how.encoding,
+        low_memory=not comma,  # a column in parts would be numbers here and texts there
+    )
+    if marked:
+        frame[label] = _labels(frame[label], numbers=label not in words)
+    if comma and (found := _read_decimal_commas(frame, {*words, label})):
+        unusual.append(f"with decimal commas in {shown(found, 3)}")
+    return frame
+
+
+def _read_decimal_commas(frame: "pd.DataFrame", others: set[str | None]) -> list[str]:
+    """Make numbers of the columns that hold 1,5 and the like and nothing else; which they are."""
+    import pandas as pd  # noqa: PLC0415
+
+    found = []
+    for name in frame.columns:
+        if name in others or frame[name].dtype.kind in "biufmM":
+            continue
+        cells = frame[name].dropna()
+        fits = cells.str.fullmatch(COMMA_NUMBER)
+        if not fits.any() or not cells.str.contains(",").any():
+            continue
+        if fits.all():
+            frame[name] = pd.to_numeric(frame[name].str.replace(",", "."))
+            found.append(str(name))
+        elif cells.nunique() > MANY and (~fits).mean() < NEARLY:
+            row = (~fits).idxmax()
             raise DataError(
-                f"has {cell!r} as a label in row {row}; leave the cell empty for an unlabeled row, or give the class "
-                "another name"
+                f"has numbers in the column {name!r}, but {cells[row]!r} in row {row} is none; mend it, or leave the "
+                "cell empty"
             )
-    if set(cells.str.lower()) <= {"true", "false", ""}:
-        cells = cells.str.capitalize()  # however they were written, and as Python and Parquet have them
-    given = cells.where(cells != "")
+    return found
+
+
+def _labels(cells: "pd.Series[Any]", *, numbers: bool) -> "pd.Series[Any]":
+    """Cells of a label column as numbers, where all of them are such, or as texts; None where unlabeled."""
+    import pandas as pd  # noqa: PLC0415
+
+    found = [read_label(cell[1:].strip(), f"at row {row}") for row, cell in enumerate(cells.astype(object))]
+    given = pd.Series(found, index=cells.index, dtype=object)
+    if set(given.dropna().str.lower()) <= {"true", "false"}:
+        given = given.str.capitalize()  # however they were written, and as Python and Parquet have them
     try:
         return pd.to_numeric(given) if numbers else given
     except (ValueError, OverflowError):
         return given
 
 
-def _count_lines(file: BinaryIO) -> int:
-    """How many lines a text can have; none of them may be so long, nor hold what no text does."""
-    ends, run = {b"\n": 0, b"\r": 0}, 0
-    while block := file.read(_BLOCK):
-        if b"\0" in block:
-            raise DataError("holds NUL bytes, which no text has; save it as CSV in UTF-8")
-        for end in ends:
-            ends[end] += block.count(end)
-        first, last = _first(block), max(block.rfind(b"\n"), block.rfind(b"\r"))
-        if run + first > LONGEST_LINE:
-            raise DataError(f"has a line of over {LONGEST_LINE:,} bytes, after line {max(ends.values()):,}")
-        run = run + len(block) if last < 0 else len(block) - last - 1
-    return 1 + max(ends.values())
-
-
-def _first(block: bytes) -> int:
-    """Where the first line of a block ends."""
-    return min((at for at in (block.find(b"\n"), block.find(b"\r")) if at >= 0), default=len(block))
-
-
-def _read_parquet(file: BinaryIO) -> "pd.DataFrame":
+def _read_parquet(file: BinaryIO, label: str | None) -> "pd.DataFrame":
     import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra
     from pyarrow import parquet  # noqa: PLC0415
 
@@ -125,7 +135,8 @@ def _read_parquet(file: BinaryIO) -> "pd.DataFrame":
     schema, about = opened_once.schema_arrow, opened_once.metadata
     _check_size(about.num_rows, len(schema))
     if nested := [field.name for field in schema if pa.types.is_nested(field.type)]:
-        raise DataError(f"has lists or structures in the column {nested[0]!r:.80}; a table has one value a cell")
+        why = "each sample has one class here" if label in nested else "a table has one value a cell"
+        raise DataError(f"has lists or structures in the column {label if label in nested else nested[0]!r:.80}; {why}")
     unpacked = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
     if unpacked > MOST_BYTES:
         raise DataError(f"unpacks to {unpacked:,} bytes, more than the {MOST_BYTES:,} that a table may have")

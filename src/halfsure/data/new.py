@@ -1,7 +1,5 @@
 """New samples for a trained model: files and folders → arrays as the model was trained on, each row with a name."""
 
-import csv
-import io
 import math
 import os
 from dataclasses import dataclass
@@ -13,16 +11,19 @@ from numpy.typing import NDArray
 from halfsure.data import official
 from halfsure.data.arrays import as_samples, class_names, label_names
 from halfsure.data.dataset import DataError
-from halfsure.data.files import opened, short_lines, shown
+from halfsure.data.files import shown
+from halfsure.data.frames import SUFFIXES as TABLES
 from halfsure.data.frames import load_frame
-from halfsure.data.image_folder import Listing, decoded_file, images_below, listed, relative
-from halfsure.data.images import SUFFIXES, decode
+from halfsure.data.image_folder import IMAGES, decoded_file
+from halfsure.data.images import decode
+from halfsure.data.label_values import is_unlabeled
+from halfsure.data.listing import Files, Listing, listed, lists_paths, relative, with_unlisted
 from halfsure.data.npy import read_fields
-from halfsure.data.tables import LENIENT, Column, TableEncoding, TextEncoder
+from halfsure.data.tables import LENIENT, Column, TableEncoding, TextEncoder, encode_texts
+from halfsure.data.text_folder import TEXTS, read_texts
 
 __all__ = ["New", "read", "samples_of"]
 
-TABLES = {".csv", ".tsv", ".parquet"}
 ARRAYS = {".npz", ".npy"}
 PARTS = {"labeled", "unlabeled", "train", "val", "test"}
 
@@ -58,9 +59,10 @@ def read(
     """Read samples for a model whose run has this `encoding`, and whose samples this `shape`.
 
     A model of images takes a folder of pictures, one picture, a CSV of paths, or arrays; one of a table a table with
-    the same columns; one of rows arrays X and perhaps y. The name of an official set means its test part, and `test`
-    asks for that of a folder or an .npz as well, where it has one. `lenient` passes over new columns and takes new
-    categories as unknown; `skip_bad` leaves out pictures that cannot be read.
+    the same columns, or, where these are a single text, a folder of .txt files or one such file; one of rows arrays X
+    and perhaps y. The name of an official set means its test part, and `test` asks for that of a folder or an .npz as
+    well, where it has one. `lenient` passes over new columns and takes new categories as unknown; `skip_bad` leaves out
+    pictures that cannot be read.
 
     Examples:
         >>> from halfsure.data.new import read
@@ -71,7 +73,11 @@ def read(
     path = Path(source)
     kind = encoding["kind"] if encoding else "image" if len(shape) == 3 else "array"
     if kind == "table":
-        found = _table(path, _encoding(encoding or {}), lenient, text_encoder)
+        table = _encoding(encoding or {})
+        if path.is_dir() or path.suffix.lower() in TEXTS.suffixes:
+            found = _text_files(path, table, text_encoder, test=test)
+        else:
+            found = _table(path, table, lenient, text_encoder)
     elif kind not in ("image", "array"):
         raise DataError(f"the model was trained on data of the kind {kind!r}, which cannot be read from {path}")
     elif str(source) in official.SOURCES:
@@ -153,7 +159,7 @@ def _arrays(path: Path, test: bool) -> New:
 def _table(path: Path, encoding: TableEncoding, lenient: bool, text_encoder: TextEncoder | None) -> New:
     if path.suffix.lower() not in TABLES:
         raise DataError(
-            f"{path}: the model was trained on a table; give a .csv, .tsv or .parquet with the same columns"
+            f"{path}: the model was trained on a table; give a .csv, .tsv, .parquet or .xlsx with the same columns"
         )
     words = [column.name for column in encoding.columns if column.kind != "number"]
     words += [name for name in (encoding.id, encoding.group) if name is not None]
@@ -176,34 +182,55 @@ def _table(path: Path, encoding: TableEncoding, lenient: bool, text_encoder: Tex
     return New(rows, ids.tolist(), None if labels is None else _any(labels), str(encoding.id))
 
 
+def _text_files(path: Path, encoding: TableEncoding, text_encoder: TextEncoder | None, *, test: bool) -> New:
+    """Every text that a path stands for."""
+    if [column.kind for column in encoding.columns] != ["text"]:
+        raise DataError(f"{path}: the model was trained on a table of more than a text; give one with the same columns")
+    folder, listing = _files(path, TEXTS, test)
+    rows = encode_texts(encoding.columns[0], read_texts(listing.paths), text_encoder)
+    return New(rows, relative(listing.paths, folder), _any(listing.names))
+
+
 def _pictures(path: Path, shape: tuple[int, int, int], *, skip_bad: bool, test: bool) -> New:
     """Every picture that a path stands for, brought to the model's size."""
-    if test and (path / "test").is_dir():
-        path = path / "test"
-    if path.is_dir():
-        folder, listing = path, _below(path)
-    elif not path.exists():
-        raise DataError(f"there is no file or folder {path}, nor an official set of that name")
-    elif path.suffix.lower() == ".csv":
-        folder, listing = path.parent, listed(path.parent, path, ("path",))
-    elif path.suffix.lower() in SUFFIXES:
-        folder, listing = path.parent, Listing([path], [None])
-    else:
-        raise DataError(f"{path}: the model was trained on images; give a folder of pictures, a picture, .npz or .npy")
-    if not listing.paths:
-        raise DataError(f"there is no picture in {path}")
+    folder, listing = _files(path, IMAGES, test)
     decoded = decode(listing.paths, like=shape, skip_bad=skip_bad, mapped=decoded_file(path, "new"))
     names = relative([listing.paths[i] for i in decoded.kept], folder)
     labels = [listing.names[i] for i in decoded.kept]
     return New(decoded.images, names, _any(labels))
 
 
-def _below(folder: Path) -> Listing:
-    """What a CSV of paths in a folder lists, else all pictures below it, those in a subfolder being of its class."""
-    tables = [table for table in sorted(folder.glob("*.csv")) if _lists_paths(table)]
+def _files(path: Path, files: Files, test: bool) -> tuple[Path, Listing]:
+    """The folder that a path stands for, and its files."""
+    if test and (path / "test").is_dir():
+        path = path / "test"
+    if path.is_dir():
+        folder, listing = path, _below(path, files)
+    elif not path.exists():
+        raise DataError(f"there is no file or folder {path}, nor an official set of that name")
+    elif path.suffix.lower() == ".csv":
+        folder, listing = path.parent, listed(path.parent, path, ("path",))
+    elif path.suffix.lower() in files.suffixes:
+        folder, listing = path.parent, Listing([path], [None])
+    else:
+        raise DataError(
+            f"{path}: the model was trained on {files.word}s; give a folder of {files.word}s, one, .npz or .npy"
+        )
+    if not listing.paths:
+        raise DataError(f"there is no {files.word} in {path}")
+    return folder, listing
+
+
+def _below(folder: Path, files: Files) -> Listing:
+    """All files below a folder with the labels of its CSV, or of the class that their subfolder is named after.
+
+    A CSV of paths alone says which are meant.
+    """
+    tables = [table for table in sorted(folder.glob("*.csv")) if lists_paths(table)]
     if len(tables) == 1:
-        return listed(folder, tables[0], ("path",))
-    paths = images_below(folder, folder)
+        some = listed(folder, tables[0], ("path",))
+        return with_unlisted(folder, tables[0], some, files) if _any(some.names) else some
+    paths = files.below(folder, folder)
     training = (folder / "labeled").is_dir()  # then the first folders are parts of the data, not classes
     return Listing(paths, [_class_of(path.relative_to(folder).parts[:-1], training) for path in paths])
 
@@ -211,15 +238,7 @@ def _below(folder: Path) -> Listing:
 def _class_of(folders: tuple[str, ...], training: bool) -> str | None:
     if training and folders and folders[0] in PARTS:
         folders = () if folders[0] == "unlabeled" else folders[1:]
-    return folders[0] if folders else None
-
-
-def _lists_paths(table: Path) -> bool:
-    try:
-        with opened(table) as plain, io.TextIOWrapper(plain, "utf-8-sig", newline="") as file:
-            return "path" in next(csv.reader(short_lines(file, table)), [])
-    except (DataError, UnicodeDecodeError, csv.Error):
-        return False
+    return folders[0] if folders and not is_unlabeled(folders[0]) else None
 
 
 def _numbered(samples: NDArray[Any], labels: Classes | None) -> New:

@@ -18,7 +18,7 @@ from halfsure.data.arrays import DENSE_LIMIT, encode_labels
 from halfsure.data.columns import cleaned, explained, find_column, names_in, warn_of_columns, warn_of_names, words_of
 from halfsure.data.copies import of_frame, warn_of_copies
 from halfsure.data.dataset import UNLABELED, Data, DataError, Names, Part, Text
-from halfsure.data.frames import load_frame
+from halfsure.data.frames import SUFFIXES, load_frame
 from halfsure.data.keyed import label_column_of, with_labels
 from halfsure.data.reader import Reader
 from halfsure.data.text import TextEncoding, fit_text
@@ -27,10 +27,9 @@ from halfsure.settings import EVERYDAY, PATH, Settings, register
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Column", "TableEncoding", "fit_table", "read_frame", "read_table"]
+__all__ = ["Column", "TableEncoding", "encode_texts", "fit_table", "read_frame", "read_table"]
 
 Rows = NDArray[np.float32]
-SUFFIXES = {".csv", ".tsv", ".parquet"}
 TextEncoder = Callable[[list[str]], Any]
 MOST_CATEGORIES = 50
 """A category beyond the most frequent ones counts as another."""
@@ -169,7 +168,7 @@ def read_table(
     group_column: str | None = None,
     drop: Sequence[str] = (),
 ) -> Data:
-    """A CSV, TSV or Parquet file; an empty label means unlabeled. `test` names a file of the same kind.
+    """A CSV, TSV, Parquet or Excel file. `test` names a file of the same kind.
 
     `table` names a file with the labels of some rows, found by their `id_column`. The roles of columns are as
     `read_frame` has them.
@@ -317,18 +316,22 @@ def _encode(column: Column, values: "pd.Series[Any]", text_encoder: TextEncoder 
             return np.stack([scaled, ~present], axis=1).astype(np.float32)
     strings = words_of(values)
     if column.kind == "text":
-        texts = [string or "" for string in strings]
-        if column.text is not None:
-            return column.text.rows(texts)
-        if text_encoder is None:
-            raise DataError(f"the column {column.name!r} was encoded by an encoder of yours; give it again")
-        rows = np.asarray(text_encoder(texts), dtype=np.float32)
-        if rows.ndim != 2 or len(rows) != len(texts):
-            raise DataError(f"the encoder gave shape {rows.shape} for {len(texts)} texts; it must give one row each")
-        return rows
+        return encode_texts(column, [string or "" for string in strings], text_encoder)
     index = {category: i for i, category in enumerate(column.categories)}
     rows = np.zeros((len(strings), len(index) + 1), dtype=np.float32)  # the last column: missing, rare or never seen
     rows[np.arange(len(strings)), [index.get(s, len(index)) if s is not None else len(index) for s in strings]] = 1
+    return rows
+
+
+def encode_texts(column: Column, texts: list[str], text_encoder: TextEncoder | None) -> Rows:
+    """Texts of a column as rows of numbers. → (n, dimensions)."""
+    if column.text is not None:
+        return column.text.rows(texts)
+    if text_encoder is None:
+        raise DataError(f"the column {column.name!r} was encoded by an encoder of yours; give it again")
+    rows = np.asarray(text_encoder(texts), dtype=np.float32)
+    if rows.ndim != 2 or len(rows) != len(texts):
+        raise DataError(f"the encoder gave shape {rows.shape} for {len(texts)} texts; it must give one row each")
     return rows
 
 

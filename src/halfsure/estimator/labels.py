@@ -8,6 +8,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from halfsure.data.dataset import UNLABELED, DataError, Labels
+from halfsure.data.label_values import check_single, one_each, read_label, unlabeled
 
 __all__ = ["known_labels", "read_labels"]
 
@@ -20,7 +21,10 @@ def read_labels(y: Any) -> tuple[Labels, NDArray[Any]]:
     check_classification_targets(values)
     classes, indices = np.unique(values, return_inverse=True)
     if len(classes) < 2:
-        raise DataError(f"y has only one class, {classes.tolist()[0]!r}; a classifier needs at least two")
+        without = "" if known.all() else f"; {np.sum(~known):,} others are unlabeled: -1, NaN, None or empty"
+        raise DataError(f"y has only one class, {classes.tolist()[0]!r}; a classifier needs at least two{without}")
+    if classes.dtype.kind in "OU":
+        check_single(map(str, classes.tolist()), "y")
     labels = np.full(len(known), UNLABELED, dtype=np.int64)
     labels[known] = indices
     return labels, classes
@@ -29,7 +33,7 @@ def read_labels(y: Any) -> tuple[Labels, NDArray[Any]]:
 def known_labels(y: Any) -> tuple[NDArray[np.bool_], NDArray[Any]]:
     """Where y has a label, and these labels in a type of their own. (n,) → (n,), (known,)."""
     given = _column(y)
-    known = ~_is_unlabeled(given)
+    known = ~unlabeled(given)
     values = given[known]
     if values.dtype.kind == "O" and len(values):
         strings = [isinstance(value, str) for value in values.tolist()]
@@ -38,20 +42,10 @@ def known_labels(y: Any) -> tuple[NDArray[np.bool_], NDArray[Any]]:
         values = values if all(strings) else np.array(values.tolist())
     if values.dtype.kind == "f" and np.isinf(values).any():
         raise DataError("Input y contains infinity, which is no class; write NaN where there is no label")
+    if values.dtype.kind in "OUS":
+        for row in np.flatnonzero(known):
+            read_label(given[row], f"y: row {row}")  # refuses words that may mean no label
     return known, values
-
-
-def _is_unlabeled(y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where y says nothing: −1, None, NaN or an empty string. (n,) → (n,)."""
-    if y.dtype.kind in "iu":
-        return np.asarray(y == UNLABELED)
-    if y.dtype.kind == "f":
-        return np.asarray(np.isnan(y) | (y == UNLABELED))
-    if y.dtype.kind == "b":
-        return np.zeros(len(y), dtype=bool)
-    if y.dtype.kind == "U":  # an array of strings holds numbers as strings, these two among them
-        return np.isin(y, ["", "-1", "nan"])
-    return np.array([_says_nothing(value) for value in y.tolist()], dtype=bool)
 
 
 def _column(y: Any) -> NDArray[Any]:
@@ -61,15 +55,10 @@ def _column(y: Any) -> NDArray[Any]:
         y = y.numpy(force=True)
     if hasattr(y, "isna") and getattr(y, "ndim", 2) == 1 and bool(y.isna().any()):  # pandas has many kinds of gaps
         y = [None if gone else value for value, gone in zip(y.tolist(), y.isna().tolist(), strict=True)]
+    y = y.tolist() if isinstance(y, np.ma.MaskedArray) else y
+    one_each(y, "y")
+    one_each(y.tolist() if getattr(getattr(y, "dtype", None), "kind", "") == "O" and y.ndim == 1 else (), "y")
     if isinstance(y, list | tuple) and len({isinstance(value, str) for value in y}) > 1:
         y = np.array(y, dtype=object)  # NumPy would write numbers beside strings as strings
     column: NDArray[Any] = column_or_1d(np.asarray(y), warn=True)
     return column
-
-
-def _says_nothing(value: Any) -> bool:
-    if value is None or str(value) == "<NA>":
-        return True
-    if isinstance(value, str):
-        return value == ""
-    return bool(value != value or value == UNLABELED)  # noqa: PLR0124 - NaN alone is not itself

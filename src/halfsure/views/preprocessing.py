@@ -34,6 +34,8 @@ class Preprocessing:
 
     def __call__(self, samples: NDArray[Any]) -> Tensor:
         """Without any randomness. (n, *shape) → what the network takes, float32."""
+        if len(self.shape) == 3 and (*samples.shape[1:], 1) == self.shape:
+            samples = samples[..., None]  # grey images, as `from_arrays` takes them
         if samples.shape[1:] != self.shape:
             raise DataError(f"samples must be (n, {', '.join(map(str, self.shape))}), got {samples.shape}")
         return maker_of_kind(self.kind).tensor(samples, self.mean, self.std)
