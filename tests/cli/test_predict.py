@@ -13,7 +13,7 @@ from PIL import Image
 
 import halfsure
 from halfsure.cli import main
-from halfsure.cli.predict import rows
+from halfsure.cli.predict import _called, rows
 from halfsure.cli.using import escaped
 from halfsure.data import from_arrays, load
 from halfsure.runs.run import Run
@@ -337,3 +337,31 @@ def test_rows_are_made_of_logits_alone(runs: Path) -> None:
     assert found["label"] == [run.classes[0], run.classes[1]]
     assert found["candidates"] == [list(run.classes), [run.classes[1]]]
     assert found["probability"][1] == 1.0
+
+
+def test_ids_come_back_first_and_may_be_missing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pandas")
+    rows = [f"{k:03},p{k % 5},{k * 37 % 101},{'ab'[k % 2]}" for k in range(40)]
+    (here / "train.csv").write_text("\n".join(["code,patient,x,kind", *rows]) + "\n")
+    roles = ["--label-column", "kind", "--id-column", "code", "--group-column", "patient"]
+    small = ["--folds", "0", "--net", "mlp-8", "--steps", "5", "--evaluations", "1", "--no-tensorboard", "--out", "run"]
+    assert main(["train", "train.csv", *roles, *small]) == 0
+    out, _ = said(capsys)
+    assert "1 column to learn from: 1 number (x); label = kind; id = code; groups = patient" in out
+    assert main(["predict", "run", "train.csv", "-o", "out.csv"]) == 0
+    assert (here / "out.csv").read_text().splitlines()[0] == "code,label,probability,candidates"
+    assert [row["code"] for row in read_csv(here / "out.csv")] == [f"{k:03}" for k in range(40)]
+    assert main(["predict", "run", "train.csv"]) == 0
+    assert said(capsys)[0].splitlines()[1].split()[0] == "code"
+    (here / "new.csv").write_text("x\n5\n99\n")  # neither id, nor group, nor label
+    assert main(["predict", "run", "new.csv", "-o", "new_out.csv"]) == 0
+    assert [row["name"] for row in read_csv(here / "new_out.csv")] == ["0", "1"]
+    (here / "labeled.csv").write_text("x,kind\n5,a\n99,b\n")
+    assert main(["evaluate", "run", "labeled.csv"]) == 0
+    assert "2 of 2" in said(capsys)[0]
+
+
+def test_an_id_column_does_not_replace_another_column() -> None:
+    columns: dict[str, Any] = {"name": ["7"], "label": ["a"]}
+    assert list(_called("label", columns)) == ["name", "label"]
+    assert list(_called("code", columns)) == ["code", "label"]

@@ -2,14 +2,18 @@
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from halfsure import report
+from halfsure.runs.start import start
 from tests.report.helpers import comparison
+from tests.training.helpers import rows, tiny
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HOSTILE = ("<script>document.title = 'broken'</script>", "</script><b>bold</b>", "<img src=x onerror=alert(1)>", "d")
@@ -223,4 +227,16 @@ def test_hostile_names_show_as_text(browser: Browser, tmp_path: Path) -> None:
         assert name in shown
     assert page.locator("b, img").count() == 0
     assert beyond(heard, file) == []
+    page.context.close()
+
+
+def test_a_long_id_does_not_widen_a_phone(browser: Browser, tmp_path: Path) -> None:
+    data = rows()
+    ids = np.array([f"{'scan_2024_of_a_patient_' * 9}{k}.png" for k in range(len(data.train))], dtype=object)
+    named = replace(data, train=replace(data.train, ids=ids))
+    start(named, tiny(steps=2), out=tmp_path / "run")
+    file = report.write([tmp_path / "run"], tmp_path / "report.html", data=named)
+    page, _ = show(browser, file, viewport={"width": 360, "height": 740}, is_mobile=True)
+    assert page.locator(".where").count() > 0
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
     page.context.close()

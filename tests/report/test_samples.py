@@ -141,3 +141,34 @@ def test_data_that_moved_or_changed_are_told_in_place_of_pictures(tmp_path: Path
 def test_a_run_without_its_model_still_has_a_page(tmp_path: Path) -> None:
     page = read_page(report.write([made_up_run(tmp_path / "run")], tmp_path / "report.html"))
     assert "The samples cannot be shown:" in page.text
+
+
+def test_samples_with_an_id_are_shown_by_it(tmp_path: Path) -> None:
+    data = rows()
+    ids = np.array(
+        [f"patient <{k}>/{'very-long-' * 20}" if k % 2 else "" for k in range(len(data.train))], dtype=object
+    )
+    named = replace(data, train=replace(data.train, ids=ids), test=None)
+    run = start(named, tiny(), out=tmp_path / "run")
+    chosen = choose_ambiguous(run, named)
+    assert chosen is not None
+    expected = [ids[k] or f"training sample {k}" for k in chosen.indices.tolist()]
+    assert chosen.names.tolist() == expected
+    page = read_page(report.write([tmp_path / "run"], tmp_path / "report.html", data=named))
+    for name in expected:
+        assert name in page.text
+
+
+def test_pictures_are_called_by_their_files(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for k in range(12):
+        file = tmp_path / "photos" / "ab"[k % 2] / f"{k}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(file)
+    data = open_data(str(tmp_path / "photos"), DataConfig(labels=4), 0)
+    run = start(data, tiny(steps=2))
+    chosen = choose_ambiguous(run, data)
+    assert chosen is not None
+    files = [f"{'ab'[k % 2]}/{k}.png" for k in range(0, 12, 2)] + [f"b/{k}.png" for k in range(1, 12, 2)]
+    assert set(chosen.names) <= set(files)
+    assert len(set(chosen.names)) == 8

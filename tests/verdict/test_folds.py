@@ -2,7 +2,10 @@
 
 import json
 import math
+from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from halfsure.data import Data, DataError, Part, hold_out
+from halfsure.data.random import keys
 from halfsure.learners.automatic import Choice, choose
 from halfsure.runs.run import Run
 from halfsure.runs.start import start
@@ -22,7 +26,7 @@ from halfsure.training.evaluation import Evaluator
 from halfsure.training.ranks import Ranks
 from halfsure.training.state import make_feed
 from halfsure.trust import Conformal, abstain_threshold, class_scores, fit_temperature
-from halfsure.verdict.folds import FEW, Evidence, Fold, deal, fold_of, how_many, weigh, without
+from halfsure.verdict.folds import FEW, SALT, Evidence, Fold, deal, fold_of, how_many, weigh, without
 from halfsure.views.preprocessing import Preprocessing
 from tests.training.helpers import images, known, rows, tiny
 
@@ -183,10 +187,10 @@ def test_evidence_is_gathered_from_all_folds(method: str, weights: Tensor | None
     probs = map(logits.double() / evidence.temperature)
     assert evidence.confidence.tolist() == probs.max(-1).values.tolist()
     assert evidence.right.tolist() == (logits.argmax(-1) == labels).tolist()
-    for fold, scores, held in zip(folds, evidence.conformal.scores, evidence.conformal.labels, strict=True):
+    for fold, scores, classes in zip(folds, evidence.conformal.scores, evidence.conformal.labels, strict=True):
         naive = [float(class_scores(fold.logits, map)[i, label]) for i, label in enumerate(fold.labels.tolist())]
         assert scores.tolist() == naive
-        assert torch.equal(held, fold.labels)
+        assert torch.equal(classes, fold.labels)
     assert evidence.threshold(0.6) == abstain_threshold(evidence.confidence, evidence.right, 0.6, each)
     assert Evidence.of(folds, weights, calibrate=False).temperature == 1.0
 
@@ -317,3 +321,99 @@ def test_a_method_is_chosen_and_it_is_said_why(make: Any) -> None:
     everything = replace(data, train=known, labeled=np.arange(len(data.train)))
     assert choose(everything).method == "supervised"
     assert "every sample is labeled" in choose(everything).why
+
+
+def in_groups(labels: list[int], groups: list[int], seed: int = 0) -> Data:
+    """Data with these labels, −1 among them, in a shuffled order, each sample of a group."""
+    order = np.random.default_rng(seed).permutation(len(labels))
+    everyone, names = np.array(labels)[order], np.array([f"g{k}" for k in groups], dtype=object)[order]
+    classes = tuple(f"class {k}" for k in range(max(labels) + 1))
+    part = Part(np.zeros((len(everyone), 1), np.float32), everyone, groups=names)
+    return Data("groups", "array", classes, part, np.flatnonzero(everyone >= 0))
+
+
+def naive_groups(data: Data, folds: int, seed: int) -> list[list[int]] | None:
+    """What each fold holds out, by loops; None if in this order a class would be held out whole."""
+    assert data.train.groups is not None
+    label, group = data.train.labels.tolist(), data.train.groups.tolist()
+    rows = data.labeled.tolist()
+    names = sorted({group[row] for row in rows})
+    first = {name: [group[row] for row in rows].index(name) for name in names}
+    size = {name: sum(group[row] == name for row in rows) for name in names}
+    key = {name: int(keys(np.array([first[name]]), seed, SALT, 0)[0]) for name in names}
+    total = Counter(label[row] for row in rows)
+    held: list[list[int]] = [[] for _ in range(min(5, len(names)) if folds == 1 else folds)]
+    for name in sorted(names, key=lambda name: (-size[name], key[name])):
+        own = Counter(label[row] for row in rows if group[row] == name)
+        choices = []
+        for number, some in enumerate(held):
+            there = Counter(label[row] for row in some)
+            if all(there[k] + own[k] < total[k] for k in own):
+                alike = sum(Fraction(there[k] * own[k], total[k]) for k in own)
+                choices.append((alike, len(some), number))
+        if not choices:
+            return None
+        held[min(choices)[2]] += [row for row in rows if group[row] == name]
+    return [sorted(some) for some in held][:folds]
+
+
+@given(
+    pairs=st.lists(st.tuples(st.integers(-1, 2), st.integers(0, 9)), min_size=4, max_size=60),
+    folds=st.integers(1, 6),
+    seed=st.integers(0, 100),
+)
+def test_no_group_is_on_both_sides_of_a_fold(pairs: list[tuple[int, int]], folds: int, seed: int) -> None:
+    pairs = [*pairs, (0, 0), (0, 1), (1, 1), (1, 2), (2, 2), (2, 0)]  # every class in two groups
+    data = in_groups([label for label, _ in pairs], [group for _, group in pairs])
+    whose = data.train.groups
+    assert whose is not None
+    count = len(set(whose[data.labeled]))
+    if folds > count:
+        with pytest.raises(DataError, match=f"labels of {count} groups are too few for {folds} folds; ask for {count}"):
+            deal(data, folds, seed)
+        return
+    expected = naive_groups(data, folds, seed)
+    if expected is None:  # another order may do
+        with suppress(DataError):
+            deal(data, folds, seed)
+        return
+    held = deal(data, folds, seed)
+    assert [some.tolist() for some in held] == expected
+    assert len(held) == folds
+    assert folds == 1 or sorted(np.concatenate(held).tolist()) == data.labeled.tolist()
+    for some in held:
+        rest = without(data, some)  # has a label of every class, or Data would refuse it
+        assert rest.unlabeled is not None
+        assert len(some)
+        trained = {*whose[rest.labeled], *whose[rest.unlabeled]}
+        assert not trained & set(whose[some])
+        gone = np.setdiff1d(np.arange(len(data.train)), rest.unlabeled)
+        assert set(whose[gone]) == set(whose[some])  # and nobody else was left out
+
+
+def test_groups_of_one_size_are_dealt_evenly() -> None:
+    data = in_groups([k % 2 for k in range(80)], [k // 4 for k in range(80)])
+    for seed in range(5):
+        held = deal(data, 5, seed)
+        assert [len(some) for some in held] == [16] * 5
+        assert all(np.bincount(data.train.labels[some]).tolist() == [8, 8] for some in held)
+    assert len({str(deal(data, 5, seed)) for seed in range(5)}) == 5
+
+
+def test_too_few_groups_are_told() -> None:
+    data = in_groups([0, 0, 1, 1, 0, 1], [0, 0, 0, 0, 1, 1])
+    assert how_many(data) == 2
+    assert len(deal(data, 2, 0)) == 2
+    with pytest.raises(
+        DataError, match=r"labels of 2 groups are too few for 3 folds; ask for 2, or do without the check"
+    ):
+        deal(data, 3, 0)
+    alone = in_groups([0, 0, 0, 1, 1], [0, 1, 2, 3, 3])
+    with pytest.raises(
+        DataError, match=r"all labels of the class 'class 1' are in the group 'g3', and a model can only"
+    ):
+        deal(alone, 2, 0)
+    circle = in_groups([0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 0])  # each two of three groups share a class
+    with pytest.raises(DataError, match=r"the 3 groups with a label cannot be dealt to 2 folds .* ask for more folds"):
+        deal(circle, 2, 0)
+    assert len(deal(circle, 3, 0)) == 3

@@ -18,6 +18,8 @@ from torch import nn
 
 from halfsure._checks import check_count, check_number
 from halfsure.data import Data, Part
+from halfsure.data.arrays import name_each
+from halfsure.data.columns import warn_of_columns
 from halfsure.data.dataset import UNLABELED
 from halfsure.estimator.answer import make_report, warn_of_fallback
 from halfsure.estimator.features import ShapedEncoder, as_plain, choose_encoder
@@ -115,18 +117,22 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         self.out = out
         self.settings = settings
 
-    def fit(self, X: Any, y: Any) -> "SSLClassifier":  # noqa: N803 - scikit-learn's name
-        """Learn from all samples, of which y labels some; −1, None, NaN or an empty string means unlabeled."""
+    def fit(self, X: Any, y: Any, groups: Any = None) -> "SSLClassifier":  # noqa: N803 - scikit-learn's name
+        """Learn from all samples, of which y labels some; −1, None, NaN or an empty string means unlabeled.
+
+        `groups` says which samples belong together, such as those of one patient: no fold has some of a group to learn
+        from and others to be checked on.
+        """
         fresh = type(self)(**self.get_params(deep=False))
-        fresh._fit(as_plain(X), y)
+        fresh._fit(as_plain(X), y, groups)
         # Only now: a fit that fails leaves what was fitted before as it was.
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self.__dict__.update(vars(fresh))
         return self
 
-    def _fit(self, X: Any, y: Any) -> None:  # noqa: N803
-        data = self._read(X, y)
+    def _fit(self, X: Any, y: Any, groups: Any) -> None:  # noqa: N803
+        data = self._read(X, y, groups)
         own = self.views is not None or isinstance(self.net, nn.Module)
         if self.out is not None and own and (Path(self.out) / "config.json").exists():
             raise ValueError(
@@ -214,18 +220,20 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(labels, found[known], sample_weight=weights))
 
-    def _read(self, X: Any, y: Any) -> Data:  # noqa: N803
+    def _read(self, X: Any, y: Any, groups: Any) -> Data:  # noqa: N803
         """Encode samples and labels."""
         labels, self.classes_ = read_labels(y)
         self.encoder_ = choose_encoder(X, shaped=isinstance(self.net, nn.Module))
         samples = self.encoder_.fit(self, X)
+        if hasattr(X, "columns") and hasattr(X, "isna"):
+            warn_of_columns(X.rename(columns=str), map(str, X.columns), options=False)
         if len(samples) != len(labels):
             raise ValueError(f"X has {len(samples)} samples and y has {len(labels)} labels: give one label a sample")
         return Data(
             "X",
             self.encoder_.kind,
             tuple(str(name) for name in self.classes_.tolist()),
-            Part(samples, labels),
+            Part(samples, labels, groups=name_each("groups", groups)),
             np.flatnonzero(labels != UNLABELED),
             encoding=self.encoder_.as_json(),
             texts=self.encoder_.texts(X),
