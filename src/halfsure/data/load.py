@@ -37,7 +37,7 @@ def load(
 
     `labels` draws that many, class-balanced, by the seed; `split` takes those that a split file records; with neither
     every known label is used. `root` is where official sets lie, `label_column` names the labels of a table, `table`
-    the CSV of an image folder, `size` the side that images are scaled to, `test` the test rows of a table.
+    the CSV of a folder of images or texts, `size` the side that images are scaled to, `test` the test rows of a table.
 
     Examples:
         >>> from halfsure.data import load
