@@ -78,7 +78,7 @@ def test_a_table_is_read_as_it_was_written(rows: list[list[str]], separator: str
 def test_a_comma_in_the_names_of_columns_misleads_nobody(tmp_path: Path) -> None:
     data, said = quiet(put(tmp_path / "t.csv", "Weight, kg;Height, cm;label\n1,5;2,5;a\n3,5;4;b\n"))
     assert [column["name"] for column in data.encoding["columns"]] == ["Weight, kg", "Height, cm"]
-    assert said.endswith("with semicolons between cells and with decimal commas in Weight, kg, Height, cm")
+    assert said.endswith("with semicolons between cells, with decimal commas in Weight, kg, Height, cm")
 
 
 def test_a_plain_table_is_read_without_a_word(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_list_of_every_picture_is_read_without_a_word(tmp_path: Path) -> None:
 
 def test_a_list_in_another_dialect(tmp_path: Path) -> None:
     put(tmp_path / "labels.csv", "path;label\nschön.png;süß\nb,c.png;-1.0\n", "cp1252")
-    with pytest.warns(UserWarning, match="labels.csv is read with semicolons between cells and in Windows-1252"):
+    with pytest.warns(UserWarning, match="labels.csv is read with semicolons between cells, as Windows-1252 text"):
         found = listed(tmp_path, tmp_path / "labels.csv")
     assert [path.name for path in found.paths] == ["schön.png", "b,c.png"]
     assert found.names == ["süß", None]

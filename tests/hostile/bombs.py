@@ -234,6 +234,22 @@ def long_text_a_hundred_thousand_times(folder: Path) -> Any:
     return load(folder / "t.parquet", label_column="y")
 
 
+def sheet(folder: Path, rows: bytes) -> Any:
+    """An Excel file with these rows, and a long text that cells can name by its number, 0."""
+    pd.DataFrame({"x": [1], "y": ["b"]}).to_excel(folder / "t.xlsx", index=False)
+    with zipfile.ZipFile(folder / "t.xlsx") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    space = b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    parts["xl/sharedStrings.xml"] = b'<sst xmlns="%s"><si><t>%s</t></si></sst>' % (space, b"a" * 30_000)
+    kind = b"application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+    named = b'<Override PartName="/xl/sharedStrings.xml" ContentType="%s"/></Types>' % kind
+    parts["[Content_Types].xml"] = parts["[Content_Types].xml"].replace(b"</Types>", named)
+    with zipfile.ZipFile(folder / "t.xlsx", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data.replace(b"</sheetData>", rows + b"</sheetData>"))
+    return load(folder / "t.xlsx", label_column="y")
+
+
 def listing(folder: Path, data: bytes) -> Any:
     Image.new("L", (4, 4)).save(folder / "0.png")
     put(folder / "labels.csv", data)
@@ -313,6 +329,19 @@ ATTACKS: dict[str, tuple[Callable[[Path], Any], str]] = {
         "100,002 rows of 9,001 columns",
     ),
     "Parquet of one text many times": (long_text_a_hundred_thousand_times, "unpacks to more"),
+    "Excel file of many tags": (lambda f: sheet(f, b"<a/>" * 2**23), "more than 8,388,608 tags"),
+    "Excel file of one text many times": (
+        lambda f: sheet(f, b'<row><c t="s"><v>0</v></c><c t="s"><v>0</v></c></row>' * 300_000),
+        "more than 536,870,912 letters",
+    ),
+    "Excel file of wide rows": (
+        lambda f: sheet(f, b"".join(b'<row r="%d"><c r="ZZZ%d"/></row>' % (i, i) for i in range(3, 10**6))),
+        "rows and is too large",
+    ),
+    "Excel file of one row far down": (
+        lambda f: sheet(f, b'<row r="99999999999"><c><v>1</v></c></row>'),
+        "1,048,576 rows",
+    ),
     "list of pictures of 10^6 columns": (
         lambda f: listing(f, b"path,label" + b",a" * 400_000 + b"\n" + b"0.png\n" * 10**5),
         "names a column twice",
@@ -323,7 +352,7 @@ ATTACKS: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "list of pictures of one line": (
         lambda f: load(sparse(listing_file(f), 10**10, b"path,label\n").parent),
-        "characters long",
+        "NUL",
     ),
     "split file of 10^10 bytes": (lambda f: Split.load(sparse(f / "s.json", 10**10)), "over"),
     "split file 10^5 deep": (lambda f: Split.load(put(f / "s.json", b"[" * 10**5)), "not valid JSON"),

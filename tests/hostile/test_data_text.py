@@ -48,7 +48,7 @@ def test_bytes_that_no_text_has_are_refused_and_not_dropped(tmp_path: Path, piec
 
 @pytest.mark.parametrize("piece", [b"\xed\xa0\x80", b"\xff", b"\xc0\xaf"])
 def test_bytes_that_are_not_utf8_are_kept_and_said_aloud(tmp_path: Path, piece: bytes) -> None:
-    with pytest.warns(UserWarning, match=r"t.csv is read in Windows-1252, as it is not UTF-8"):
+    with pytest.warns(UserWarning, match=r"t.csv is read as Windows-1252 text, for it is not UTF-8"):
         found = classes(table(tmp_path, ROWS.encode().replace(b"a", b"a" + piece + b"z")))
     assert found[0][0] == f"a{piece.decode('cp1252')}z"
 

@@ -40,7 +40,7 @@ class Compare:
     """
 
     source: Annotated[Positional[str], arg(metavar="SOURCE")]
-    """An official set, a folder of images, a table or an .npz file, as for train."""
+    """An official set, a folder of images or texts, a table or an .npz file, as for train."""
     methods: Annotated[str, arg(metavar="A,B,…")] = "supervised,fixmatch,fixmatch-sh,fixmatch-ads"
     """The methods, with commas between them; the others are compared with supervised, else with the first."""
     seeds: Annotated[str, arg(metavar="N|LIST")] = "3"

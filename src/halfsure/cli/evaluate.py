@@ -108,7 +108,7 @@ def _is_training_data(run: Run, data: str) -> bool:
         return False
     known = run.config.get("fingerprint")
     tested = isinstance(known, dict) and known.get("test")
-    return Path(data).suffix.lower() in (".csv", ".tsv", ".parquet") or not tested
+    return Path(data).suffix.lower() in (".csv", ".tsv", ".parquet", ".xlsx") or not tested
 
 
 def _show(console: Console, run: Run, found: dict[str, Any]) -> None:

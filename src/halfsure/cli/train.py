@@ -36,9 +36,9 @@ __all__ = ["Resume", "Train"]
 class Train:
     """Train a classifier on a few labels and many unlabeled samples.
 
-    SOURCE is the name of an official set (`halfsure data list`), a folder of images, a table (.csv, .tsv, .parquet), an
-    .npz file or a folder with X.npy. Settings that are not given come from the preset, which looks at data and method.
-    The same command again goes on where it stopped.
+    SOURCE is the name of an official set (`halfsure data list`), a folder of images or .txt files, a table (.csv, .tsv,
+    .parquet, .xlsx), an .npz file or a folder with X.npy. Settings that are not given come from the preset, which looks
+    at data and method. The same command again goes on where it stopped.
     """
 
     source: Annotated[Positional[str], arg(metavar="SOURCE")]

@@ -16,7 +16,7 @@ __all__ = ["OTHER", "Dialect", "decoded", "find_dialect", "told"]
 
 USUAL = {".tsv": "\t"}
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-OTHER = {"utf-16": "in UTF-16", "cp1252": "in Windows-1252, as it is not UTF-8"}
+OTHER = {"utf-16": "in UTF-16", "cp1252": "as Windows-1252 text, for it is not UTF-8"}
 """What is said of an encoding that is not UTF-8."""
 LONGEST_LINE = 2**24
 _BLOCK = 2**20
@@ -68,7 +68,7 @@ def find_dialect(file: BinaryIO, path: Path, names: Collection[str] = ()) -> Dia
 def told(path: Path, unusual: Collection[str]) -> None:
     """Say how a file was read, where that is not the plain way."""
     if unusual:
-        warnings.warn(f"{path} is read {' and '.join(unusual)}", stacklevel=3)
+        warnings.warn(f"{path} is read {', '.join(unusual)}", stacklevel=3)
 
 
 def decoded(data: bytes) -> tuple[str, str]:

@@ -43,7 +43,7 @@ def load(
 
     `labels` draws that many, class-balanced, by the seed; `split` takes those that a split file records; with neither
     every known label is used. `root` is where official sets lie, `size` the side that images are scaled to, `test` the
-    test rows of a table, `table` a CSV with the labels of an image folder, or of the rows that `id_column` names. Of a
+    test rows of a table, `table` a CSV with the labels of a folder's files, or of the rows that `id_column` names. Of a
     table, `label_column` holds the labels, `group_column` says which rows belong together, and `drop` is left out.
 
     Examples:

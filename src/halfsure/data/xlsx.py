@@ -17,7 +17,7 @@ from halfsure.data.files import DataError, shown
 __all__ = ["as_csv"]
 
 MOST_FILES = 1000
-MOST_MARKS = 2**24
+MOST_MARKS = 2**23
 """Tags and attributes, each of which becomes an object; a cell has about six."""
 MOST_BYTES = 2**29
 """Of what the archive unpacks to, and again of the sheet as CSV: one long text can stand in many cells."""

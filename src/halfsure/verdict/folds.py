@@ -121,8 +121,7 @@ def weigh(data: Data, folds: Sequence[Fold], prior: Sequence[float] | None) -> T
     shares = torch.from_numpy(label_shares(data))
     if prior is None:
         # Not what is held out for validation: shares estimated from it would be checked on what they were fitted to.
-        there = np.arange(len(data.train)) if data.unlabeled is None else data.unlabeled
-        unlabeled = np.setdiff1d(there, data.labeled)
+        unlabeled = np.setdiff1d(data.seen, data.labeled)
         some = unlabeled[np.linspace(0, len(unlabeled) - 1, min(len(unlabeled), MOST_SCORED)).astype(np.int64)]
         if not len(some):
             return torch.ones_like(shares)
