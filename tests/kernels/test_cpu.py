@@ -1,10 +1,13 @@
 """The kernels on the CPU, against the plain torch code; the whole suite of the maps and losses runs on them too."""
 
+import importlib.util
+import re
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -317,3 +320,52 @@ def test_without_a_folder_to_write_to_it_compiles_all_the_same(monkeypatch: pyte
         return 2 * x
 
     assert twice(21) == 42
+
+
+PRIVATE = {
+    "_are_functorch_transforms_active": torch._C,
+    "_len_torch_dispatch_stack": torch._C,
+    "_get_tracing_state": torch._C,
+    "_has_storage": torch._C,
+    "_top_saved_tensors_default_hooks": torch._C._autograd,
+    "_current_level": forward_ad,
+}
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_without_a_private_name_of_torch_the_plain_code_takes_over(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kernels.usable(torch.zeros(2, 3))
+    monkeypatch.delattr(PRIVATE[name], name)
+    spec = importlib.util.spec_from_file_location("kernels_of_another_torch", kernels.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    other = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(other)
+    assert not other.usable(torch.zeros(2, 3))
+    with other.plain_code():
+        pass
+    assert not other.usable(torch.zeros(2, 3))
+
+
+def test_every_private_name_of_torch_is_one_of_them() -> None:
+    """A use that is not known here would not be tested above."""
+    text = Path(kernels.__file__).read_text(encoding="utf-8")
+    found = set(re.findall(r"(?:torch\._C(?:\._autograd)?|forward_ad)\.(_(?!C\b|autograd\b)\w+)", text))
+    assert found == set(PRIVATE)
+
+
+@pytest.mark.slow
+def test_the_package_is_imported_and_computes_without_private_names() -> None:
+    lines = [
+        "import torch",
+        "del torch._C._autograd._top_saved_tensors_default_hooks, torch._foreach_lerp_",  # torch itself does without
+        "import halfsure, halfsure.simplex",
+        "from halfsure.training.average import Average",
+        "z = torch.tensor([[1.0, 0.5, -1.0]], requires_grad=True)",
+        "assert halfsure.sparsemax(z).tolist() == [[0.75, 0.25, 0.0]]",
+        "halfsure.ads_loss(z).backward()",
+        "net, average = torch.nn.Linear(2, 2), Average(torch.nn.Linear(2, 2), 0.0)",
+        "average.update(net, 0)",
+        "assert torch.equal(average.model.weight, net.weight)",
+    ]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)

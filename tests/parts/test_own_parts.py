@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -270,6 +271,10 @@ def test_the_help_lists_settings_of_own_parts() -> None:
     assert whole.returncode == 0
     for option in ("--nudge", "--memory", "--shake", "--waves", "--twin-weight", "--crawl"):
         assert option in whole.stdout
+    told = " ".join(whole.stdout.replace("│", " ").split())
+    assert re.search(r"The network: .*wrn-DEPTH-WIDTH.* or wavenet-WIDTH; the preset's if not given", told)
+    assert "The optimiser: adam, adamw, sgd or crawl." in told
+    assert "The views: images, rows, texts, shaken or waves; those for the kind" in told
     short = in_process("train", "--help", "--parts", str(TOY))
     assert "--nudge" not in short.stdout
     assert "--help-all" in short.stdout

@@ -36,8 +36,8 @@ def net() -> nn.Module:
     return nn.Linear(5, 3)
 
 
-def brief(model: Any = None, data: Any = None, method: Any = "fixmatch-ads", **more: Any) -> None:
-    fit(model, data or rows(), method, **{"steps": 1, "evaluations": 1, "batch": 4, "unlabeled_batch": 4} | more)
+def brief(model: Any = None, data: Any = None, method: Any = "fixmatch-ads", **more: Any) -> object:
+    return fit(model, data or rows(), method, **{"steps": 1, "evaluations": 1, "batch": 4, "unlabeled_batch": 4} | more)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ ADVICE: dict[str, tuple[Callable[[], object], str, Callable[[re.Match[str]], obj
     "too few to hold out": (
         lambda: halfsure.data.hold_out(load("digits"), 20, 0),
         r"Train on fewer labels: draw them with (\w+)",
-        lambda found: halfsure.data.hold_out(load("digits", **{found[1]: 1300}), 20, 0),
+        lambda found: halfsure.data.hold_out(load("digits", **dict[str, Any]({found[1]: 1300})), 20, 0),
     ),
 }
 

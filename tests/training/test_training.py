@@ -514,3 +514,15 @@ def test_train_takes_views_of_ones_own() -> None:
     assert run.metrics[-1]["step"] == 2
     rehearsal = [(0, 0), (0, 1), (0, 2)]
     assert seen == [*rehearsal, (0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+
+
+def test_averages_are_the_same_without_a_private_name_of_torch() -> None:
+    from halfsure.training import average  # noqa: PLC0415
+
+    torch.manual_seed(0)
+    for weight in (0.0, 0.1, 0.5, 1.0):
+        old, new = [torch.randn(3, 5), torch.randn(7)], [torch.randn(3, 5), torch.randn(7)]
+        fast, plain = [[tensor.clone() for tensor in old] for _ in range(2)]
+        average._lerp(fast, new, weight)
+        average._lerp_each(plain, new, weight)
+        assert all(torch.equal(one, other) for one, other in zip(fast, plain, strict=True))

@@ -18,6 +18,7 @@ from halfsure.data.opening import DataConfig, lasting, open_seeds
 from halfsure.learners.classic import SETTINGS
 from halfsure.methods import parse
 from halfsure.runs.parallel import run_many
+from halfsure.runs.tensorboard import require_events
 from halfsure.settings.compose import places
 from halfsure.studies.comparison import FILE, PARTS, Plan, scored_part, summary
 from halfsure.training import Config, preset
@@ -62,6 +63,7 @@ class Compare:
         if any(word.partition("=")[0] == "--time" for word in arguments):
             raise DataError("a comparison gives every method the same steps: choose them with --steps, not --time")
         options, given = read_settings(cls, arguments, "compare", without=("method", "seed", "time"))
+        require_events(given.config)
         names = [parse(name.strip()).name for name in options.methods.split(",")]
         if len(set(names)) < len(names):
             raise DataError(f"--methods names a method twice: {', '.join(names)}")

@@ -161,10 +161,20 @@ def _dataclass(group: Group, short: bool) -> Any:
     for name, setting in group.options.items():
         told = setting.default is None or "if not given" in setting.about
         hint = "(default: the preset's)" if group.by_preset else "" if told else None
-        notes = [arg(help=setting.about, help_behavior_hint=hint)]
+        notes = [arg(help=_with_parts(setting.about), help_behavior_hint=hint)]
         notes += [Suppress] if short and not setting.everyday else []
         members.append((name, Annotated[(setting.type, *notes)], field(default=setting.default)))
     return make_dataclass(group.title.capitalize(), members, frozen=True, namespace={"__doc__": group.about})
+
+
+def _with_parts(about: str) -> str:
+    """`{network}` → the networks there are, those of one's own among them."""
+
+    def listed(found: re.Match[str]) -> str:
+        *names, last = [getattr(part, "usage", name) for name, part in parts(found[1]).items()]
+        return f"{', '.join(names)} or {last}" if names else last
+
+    return re.sub(r"\{(\w+)\}", listed, about)
 
 
 def _shortened(command: Any) -> Any:

@@ -22,6 +22,7 @@ from halfsure.learners.automatic import AUTO, SHARES, Choice, choose
 from halfsure.runs import Run, load, start
 from halfsure.runs.folder import flat_settings
 from halfsure.runs.start import default_folder, recorded
+from halfsure.runs.tensorboard import require_events
 from halfsure.training import EXPECTED, PRESETS, Config, preset
 from halfsure.training.config import RunSettings
 from halfsure.training.ranks import launched
@@ -67,6 +68,7 @@ class Train:
             check_count("folds", options.folds, 0)
         if {"time", "steps"} <= given.config.keys():
             raise DataError("give either steps or a time, not both")
+        require_events(given.config)
         settings = dict(given.config)
         asked, name, seed = (settings.pop(key, None) for key in ("method", "preset", "seed"))
         data_config = DataConfig.of(options.source, **given.data)

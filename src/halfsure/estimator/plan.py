@@ -12,6 +12,7 @@ from halfsure._checks import check_count
 from halfsure.data import Data
 from halfsure.learners.automatic import AUTO, SHARES, Choice, choose
 from halfsure.methods import layout, parse
+from halfsure.runs.tensorboard import require_events
 from halfsure.settings import Settings
 from halfsure.training.config import Config, parse_time
 from halfsure.training.presets import preset
@@ -31,6 +32,7 @@ def make_config(owner: Any, data: Data) -> tuple[Config, str]:
     _check_kinds(owner)
     choice = choose(data) if owner.method == AUTO else Choice(owner.method, "the method you asked for", {})
     own = _check_settings(owner)
+    require_events(own)
     if owner.steps is not None and owner.time is not None:
         raise ValueError("steps and time both say how long to train: give one of them")
     settings: dict[str, Any] = {"tensorboard": False}

@@ -21,15 +21,22 @@ __all__ = ["ads_loss", "plain_code", "sparsemax", "sparsemax_loss", "usable"]
 
 # Names are bound once: in a small batch it is the looking up that costs.
 _KINDS, _TYPES = (Tensor, nn.Parameter), (torch.float32, torch.float64)
-_compiling, _transforming = torch.compiler.is_compiling, torch._C._are_functorch_transforms_active
-_modes, _tracing = torch._C._len_torch_dispatch_stack, torch._C._get_tracing_state
-_hooks = torch._C._autograd._top_saved_tensors_default_hooks
+_compiling = torch.compiler.is_compiling
+try:
+    _transforming, _modes = torch._C._are_functorch_transforms_active, torch._C._len_torch_dispatch_stack
+    _tracing, _hooks = torch._C._get_tracing_state, torch._C._autograd._top_saved_tensors_default_hooks
+    _stored, _ = torch._C._has_storage, forward_ad._current_level
+    _BLIND = False
+except (
+    AttributeError
+):  # torch promises none of them; where one is gone, nothing can be asked and plain code does it all
+    _BLIND = True
 
 
 class _Choice(threading.local):
     """What a thread has asked for."""
 
-    plain = False
+    plain = _BLIND
 
 
 _choice = _Choice()
@@ -158,7 +165,7 @@ def _needs_plain(grad: Tensor) -> bool:
         torch.is_grad_enabled()
         or _compiling()
         or type(grad) is not Tensor
-        or not torch._C._has_storage(grad)
+        or not _stored(grad)
         or grad.is_neg()
         or forward_ad._current_level >= 0
     )

@@ -16,6 +16,7 @@ from halfsure.data import Data
 from halfsure.data.opening import DataConfig, find_source, kept, open_again
 from halfsure.runs.folder import FLAT, Folder
 from halfsure.runs.run import Run
+from halfsure.runs.tensorboard import require_events
 from halfsure.runs.writer import RunWriter, refuse_old
 from halfsure.training.config import Config
 from halfsure.training.errors import RunError
@@ -67,6 +68,7 @@ def fit(
     named = {"views": views} if isinstance(views, str) else {}
     if model is not None and (given := sorted({"net", "norm", "dropout"} & set(settings))):
         raise TypeError(f"{given[0]} is for the networks of halfsure; with one of your own omit it")
+    require_events(settings)
     config = settings_of(data, method, preset, settings.get("seed", 0)).replace(**named, **settings)
     return start(data, config, model=model, out=out, views=None if isinstance(views, str) else views, console=console)
 

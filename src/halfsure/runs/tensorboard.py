@@ -3,14 +3,25 @@
 import socket
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from halfsure._disk import reason
+from halfsure.training.errors import RunError
 
-__all__ = ["Events"]
+__all__ = ["Events", "require_events"]
+
+
+def require_events(given: Mapping[str, Any]) -> None:
+    """Refuse settings that ask for events where they cannot be written; not asked for, they are just not there."""
+    if given.get("tensorboard") is True and find_spec("tensorboard") is None:
+        raise RunError(
+            "TensorBoard events need a package that is not installed: pip install 'halfsure[tensorboard]', or do not "
+            "ask for tensorboard"
+        )
 
 
 class Events:

@@ -8,6 +8,14 @@ from torch import Tensor, nn
 __all__ = ["Average"]
 
 
+def _lerp_each(weights: list[Tensor], new: list[Tensor], weight: float) -> None:
+    for mine, current in zip(weights, new, strict=True):
+        mine.lerp_(current, weight)
+
+
+_lerp = getattr(torch, "_foreach_lerp_", _lerp_each)  # a name that torch does not promise; the bits are the same
+
+
 class Average:
     """A copy of the model with exponentially averaged weights: the one that is evaluated and saved.
 
@@ -25,6 +33,6 @@ class Average:
     def update(self, model: nn.Module, step: int) -> None:
         """Take the weights after a step in."""
         new: list[Tensor] = list(model.parameters())
-        torch._foreach_lerp_(self._weights, new, 1 - min(self.decay, (1 + step) / (10 + step)) if self.decay else 1.0)
+        _lerp(self._weights, new, 1 - min(self.decay, (1 + step) / (10 + step)) if self.decay else 1.0)
         for mine, current in zip(self._buffers, model.buffers(), strict=True):
             mine.copy_(current)

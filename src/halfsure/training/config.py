@@ -57,7 +57,7 @@ def parse_time(text: str) -> float:
 
 @dataclass(frozen=True)
 class RunSettings(Settings):
-    """Which parts a run uses, and the seed."""
+    """Which parts a run uses, and the seed. In the help, a role in braces becomes the parts that are registered."""
 
     method: Annotated[str, EVERYDAY] = "fixmatch-ads"
     """The method, in the paper's notation (`halfsure methods` lists them); chosen by the kind of data if not given."""
@@ -66,11 +66,11 @@ class RunSettings(Settings):
     seed: Annotated[int, Between(0), EVERYDAY] = 0
     """Chooses the labels, the initial weights, the order of samples and their views."""
     net: Annotated[str | None, EVERYDAY] = None
-    """The network: wrn-DEPTH-WIDTH, cnn13[-WIDTH], conv7[-WIDTH] or mlp[-HIDDEN…]; the preset's if not given."""
+    """The network: {network}; the preset's if not given."""
     optimizer: str = "adam"
-    """adam, adamw or sgd."""
+    """The optimiser: {optimizer}."""
     views: str | None = None
-    """The views: images, rows or texts; those for the kind of data if not given."""
+    """The views: {views}; those for the kind of data if not given."""
 
 
 @dataclass(frozen=True)
