@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 import halfsure
 from halfsure.cli import main
 from halfsure.data import load as load_data
+from halfsure.runs.model_file import set_temperature
 from halfsure.training.errors import RunError
 from halfsure.trust import abstain_threshold, class_scores, fit_temperature, wilson
 from halfsure.verdict.check import load_evidence
@@ -223,9 +225,72 @@ def test_a_negative_number_of_folds_is_refused_before_anything_is_trained(tmp_pa
 
 def test_another_number_of_folds_checks_the_same_run_anew(checked: Path) -> None:
     words = ["--folds", "2", "--jobs", "1", "--out", str(checked / "run"), *SMALL]
-    before = (checked / "run" / "trust.json").read_bytes()
+    files = [checked / "run" / name for name in ("trust.json", "model.safetensors")]
+    before = [file.read_bytes() for file in files]
     try:
         assert main(["train", str(checked / "rows.npz"), *words]) == 0
-        assert json.loads((checked / "run" / "trust.json").read_text())["folds"] == 2
+        content = json.loads(files[0].read_text())
+        assert content["folds"] == 2
+        assert halfsure.load(checked / "run").temperature == content["evidence"]["temperature"]
     finally:
-        (checked / "run" / "trust.json").write_bytes(before)
+        for file, content in zip(files, before, strict=True):
+            file.write_bytes(content)
+
+
+def told(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> tuple[str, str]:
+    """What `predict` prints, and what it warns of."""
+    capsys.readouterr()
+    assert main(["predict", str(folder / "run"), str(folder / "rows.npz"), *words]) == 0
+    said = capsys.readouterr()
+    return said.out, " ".join(said.err.split())
+
+
+def test_abstaining_says_first_how_many_got_a_label(checked: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = [row["label"] for row in predicted(checked, "--abstain", "0.8")]
+    count = sum(name != "" for name in named)
+    assert 0.05 * len(named) < count < len(named) == 120
+    out, _ = told(capsys, checked, "--abstain", "0.8", "-o", str(checked / "out.csv"), "--force")
+    assert out.splitlines()[0] == f"{count} of 120 samples got a label; the model abstained on {120 - count}."
+    assert out.splitlines()[1] == f"The rows are in {checked / 'out.csv'}"
+    out, _ = told(capsys, checked, "--abstain", "0.99", "-o", str(checked / "out.csv"), "--force")
+    assert out.startswith("0 of 120 samples got a label; the model abstained on 120. No probability is high enough: ")
+    assert "of 30 held-out labels were right, and 99 % takes at least 99 without a mistake. Ask for less" in out
+    assert f"The rows are in {checked / 'out.csv'}" in out
+    assert "predictions are in" not in out
+    out, _ = told(capsys, checked, "--abstain", "1")
+    assert "and 100 % cannot be shown at all" in out
+    found = json.loads(told(capsys, checked, "--abstain", "1", "--json")[0])
+    assert (found["answered"], found["abstained"], found["samples"]) == (0, 120, 120)
+
+
+def test_a_threshold_that_new_samples_miss_is_told(checked: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez(checked / "odd.npz", X=np.full((40, 4), 2.0, np.float32))  # just between the classes
+    run = halfsure.load(checked / "run")
+    assert run.evidence is not None
+    least = run.evidence.threshold(0.8)
+    capsys.readouterr()
+    assert main(["predict", str(checked / "run"), str(checked / "odd.npz"), "--abstain", "0.8"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    sure = bool(run.predict_proba(np.full((1, 4), 2.0, np.float32)).max() >= least)
+    assert first.startswith(f"{40 * sure} of 40 samples got a label")
+    assert (f"from a probability of {least:.3f} on, which these samples lack" in first) == (not sure)
+
+
+def test_a_temperature_at_its_cap_is_told_wherever_it_is_shown(
+    checked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(checked / "run", tmp_path / "run")
+    shutil.copy(checked / "rows.npz", tmp_path)
+    _, before = told(capsys, tmp_path)
+    assert "cap" not in before
+    content = json.loads((tmp_path / "run" / "trust.json").read_text())
+    content["evidence"]["temperature"] = 10.0
+    (tmp_path / "run" / "trust.json").write_text(json.dumps(content))
+    set_temperature(tmp_path / "run" / "model.safetensors", 10.0)
+    assert "The temperature is at its cap, 10: " in told(capsys, tmp_path)[1]
+    assert main(["evaluate", str(tmp_path / "run"), str(tmp_path / "rows.npz")]) == 0
+    assert "The temperature is at its cap, 10: " in " ".join(capsys.readouterr().err.split())
+    assert main(["report", str(tmp_path / "run"), "--force"]) == 0
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "The temperature is at its cap, 10: " in page
+    assert "which these labels ask for" not in page

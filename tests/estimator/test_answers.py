@@ -320,3 +320,9 @@ def test_a_folder_gets_the_run_and_its_report(tmp_path: Path) -> None:
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert model.method_ in page
     assert "Most ambiguous unlabeled samples" in page  # the data were at hand
+
+
+def test_a_temperature_at_its_cap_is_in_the_report(model: SSLClassifier) -> None:
+    assert model.report_.temperature == model.temperature_ == model.run_.temperature
+    assert "cap" not in str(replace(model.report_, temperature=2.0))
+    assert "The temperature is at its cap, 10: " in str(replace(model.report_, temperature=10.0))

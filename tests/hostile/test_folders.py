@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
 
@@ -301,6 +302,58 @@ def test_a_folder_of_version_0_1_with_odd_data_is_shown_without_samples(data: An
     assert "The samples cannot be shown" in report.write([run], tmp_path / "page.html").read_text()
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("data.val", "5"), ("data.labels", 1.5), ("data.split", 3), ("data.reader", []), ("fingerprint.shape", "5")),
+        *(
+            ("fingerprint.shape", ["a"]),
+            ("fingerprint.name", None),
+            ("fingerprint.test", "0"),
+            ("map", 3),
+            ("net", "x"),
+        ),
+        *(("config.training.steps", "5"), ("config.run.seed", None), ("config.evaluation.last", "all"), ("source", 3)),
+        *(("folds", "2"), ("threads", True), ("created", 5), ("git", {}), ("config.machine", 3)),
+    ],
+)
+def test_a_wrong_type_in_a_config_is_refused_by_everybody_naming_file_and_field(
+    field: str, value: Any, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "x.npy", rows().train.samples)
+    found = json.loads((run / "config.json").read_text())
+    place = found
+    *outer, last = field.split(".")
+    for name in outer:
+        place = place[name]
+    place[last] = value
+    (run / "config.json").write_text(json.dumps(found))
+    with pytest.raises(RunError, match=rf"config\.json cannot be used: .*{last}"):
+        load(run)
+    for command in (
+        ["predict", run, tmp_path / "x.npy"],
+        ["evaluate", run, "digits"],
+        ["report", run],
+        ["resume", run],
+    ):
+        assert main([str(word) for word in command]) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert "config.json cannot be used: " in said
+        assert last in said
+
+
+@pytest.mark.parametrize(
+    "changes", [{"accuracy": "high"}, {"accuracy": 2}, {"interval": [0.5]}, {"labels": None}, {"folds": "2"}]
+)
+def test_a_check_of_other_types_is_refused_naming_the_field(changes: dict[str, Any], run: Path) -> None:
+    content = {"format": 1, "folds": 2, "labels": 6, "accuracy": 0.5, "interval": [0.2, 0.8]}
+    (run / FILE).write_text(json.dumps(content))
+    assert outcome(run) is not None
+    (run / FILE).write_text(json.dumps(content | changes))
+    with pytest.raises(RunError, match=rf"trust\.json cannot be used: {next(iter(changes))} cannot be"):
+        outcome(run)
+
+
 def test_trust_of_other_types_is_refused(run: Path) -> None:
     for content in ({}, {"folds": 10**9}, {"folds": "2"}, {"folds": 1, "evidence": 3}):
         (run / FILE).write_text(json.dumps({"format": 1} | content))
@@ -311,7 +364,7 @@ def test_trust_of_other_types_is_refused(run: Path) -> None:
 def test_readings_pass_over_what_is_no_error(run: Path) -> None:
     tests = [3, {"error": "x"}, {"error": 0.5}, None]
     Folder(run).keep_metrics([{"step": step, "test": test} for step, test in enumerate(tests, 1)])
-    settings(run, last="all", steps=4)
+    settings(run, steps=4)
     opened = load(run)
     assert opened.readings() == {"last": 0.5, "median": 0.5, "validated": None}
     assert opened.finished

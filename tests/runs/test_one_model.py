@@ -15,6 +15,7 @@ import halfsure
 from halfsure import SSLClassifier
 from halfsure.cli import main
 from halfsure.data import DataError
+from halfsure.runs import go_on
 from halfsure.runs.model_file import read_model, set_temperature
 from halfsure.training.errors import RunError
 
@@ -88,8 +89,8 @@ def test_every_way_gives_the_same_probabilities(
         np.testing.assert_allclose(predicted(Path(path), file), wanted, rtol=0, atol=1e-7)
     # A second way of knowing: the map of the logits over the temperature.
     assert model.method_ == method
-    probs = again.map(again.logits(model._samples(new)).double() / model.temperature_)
-    np.testing.assert_array_equal(wanted, probs.numpy())
+    cooled = again.logits(model._samples(new)).double() / model.temperature_
+    np.testing.assert_array_equal(wanted, again.map(cooled).numpy())
     named = [tuple(str(name) for name in some) for some in model.predict_set(new)]
     assert named == again.predict_set(new) == alone.predict_set(file)
     assert [str(name) for name in model.predict(new)] == again.predict(new) == alone.predict(file)
@@ -117,6 +118,11 @@ def test_the_check_of_a_run_puts_its_temperature_into_the_model(checked: Path) -
     np.testing.assert_array_equal(run.predict_proba(ROWS), alone.predict_proba(ROWS))
     for name in ("run", "lone.safetensors"):
         np.testing.assert_allclose(predicted(checked / name, checked / "new.npz"), run.predict_proba(ROWS), atol=1e-7)
+
+
+def test_a_run_gone_on_with_has_the_temperature_of_its_file(checked: Path) -> None:
+    again = go_on(checked / "run")
+    np.testing.assert_array_equal(again.predict_proba(ROWS), halfsure.load(checked / "run").predict_proba(ROWS))
 
 
 def test_python_and_the_command_give_the_same_sets(checked: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from halfsure.simplex import SOFTMAX, SPARSEMAX, Map
-from halfsure.trust import estimate_prior, fit_temperature
+from halfsure.trust import estimate_prior, fit_temperature, temperature_note
 from tests.trust.samples import INF, MAPS, NAN, drawn, rand, randn, tables
 
 
@@ -174,3 +174,16 @@ def test_prior_refuses_in_words(probs: Any, shares: list[float], words: str) -> 
         estimate_prior(torch.tensor(probs), torch.tensor(shares))
     with pytest.raises(ValueError, match="at_most must be a whole number"):
         estimate_prior(torch.tensor([[1.0]]), torch.ones(1), at_most=math.inf)  # type: ignore[arg-type]
+
+
+def test_labels_without_rhyme_or_reason_are_told_at_the_cap() -> None:
+    """Sure of itself and right by chance: a higher temperature would do better still, and the cap is named."""
+    logits = torch.eye(3).repeat(20, 1) * 30
+    labels = torch.arange(60) % 3
+    hot = fit_temperature(logits, labels.flip(0), SOFTMAX)
+    assert hot == 10.0
+    assert "at its cap, 10" in temperature_note(hot)
+    cold = fit_temperature(logits / 1000, labels, SOFTMAX)
+    assert cold == pytest.approx(0.1)
+    assert "at its lowest, 0.1" in temperature_note(cold)
+    assert temperature_note(2.0) == temperature_note(9.99) == temperature_note(0.11) == ""

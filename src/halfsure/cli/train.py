@@ -21,6 +21,7 @@ from halfsure.data.reader import reader_of
 from halfsure.learners.automatic import AUTO, SHARES, Choice, choose
 from halfsure.runs import Run, load, start
 from halfsure.runs.folder import flat_settings
+from halfsure.runs.run import error_on
 from halfsure.runs.start import default_folder, recorded
 from halfsure.runs.tensorboard import require_events
 from halfsure.training import EXPECTED, PRESETS, Config, preset
@@ -251,6 +252,6 @@ def _tell(run: Run, console: Console) -> None:
     if readings:
         text = ", ".join(f"{100 * value:.2f} % {names[name]}" for name, value in readings.items())
         console.print(f"test error {text}", highlight=False, soft_wrap=True)
-    elif (scored := run.metrics[-1:]) and scored[0].get("val") and scored[0]["val"]["error"] is not None:
-        console.print(f"validation error {100 * scored[0]['val']['error']:.2f} % at the end", highlight=False)
+    elif run.metrics and (error := error_on(run.metrics[-1], "val")) is not None:
+        console.print(f"validation error {100 * error:.2f} % at the end", highlight=False)
     console.print(f"the run is in {run.path}", highlight=False, soft_wrap=True)

@@ -5,13 +5,16 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from halfsure._disk import put, read_json, read_lines, reason, write, write_part
 from halfsure.runs.checkpoint import pack_state, read_state
+from halfsure.settings import declared
 from halfsure.settings.compose import flat_json
+from halfsure.training.config import FIXED_SECTIONS
 from halfsure.training.errors import RunError
 
 __all__ = ["FORMAT", "Folder", "flat_settings", "refuse_links"]
@@ -24,6 +27,17 @@ FURTHEST = 2**53
 CHECKPOINTS = ("resume.safetensors", "resume.previous.safetensors")
 OLD = "resume.pt"
 """The checkpoint of halfsure 0.1, which was a pickle."""
+TYPES: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("created", "map", "fingerprint.name", "fingerprint.sha256"), (str,)),
+    **dict.fromkeys(("git", "source", "views", "own_net", "data.split"), (str, NoneType)),
+    **dict.fromkeys(("threads", "folds", "fingerprint.labeled", "fingerprint.test", "data.val"), (int,)),
+    **dict.fromkeys(("versions", "fingerprint", "config", "data.reader"), (dict,)),
+    **dict.fromkeys(("data", "net"), (dict, NoneType)),
+    "data.labels": (int, NoneType),
+    "fingerprint.shape": (list,),
+}
+"""What config.json says, where it says it."""
+WORDS = {str: "a text", int: "a whole number", dict: "an object", list: "a list", NoneType: "null"}
 INSIDE = (".lock", "folds", "tensorboard")
 """What a run writes to without replacing it, and so must not be a link to somewhere else."""
 
@@ -87,6 +101,10 @@ class Folder:
             )
         if not all(isinstance(found.get(key, {}), dict) for key in ("versions", "config")):
             raise RunError(f"{file} is not the config of a run")
+        try:
+            _check(found)
+        except ValueError as error:
+            raise RunError(f"{file} cannot be used: {error}; put back what was there") from None
         return found
 
     def write_config(self, config: dict[str, Any]) -> None:
@@ -166,6 +184,27 @@ def refuse_links(paths: Iterable[Path]) -> None:
             raise RunError(
                 f"{path} is a link, and a run writes into its own folder alone; remove it, or choose another --out"
             )
+
+
+def _check(config: dict[str, Any]) -> None:
+    """Refuse values of other types than a run writes; settings of parts are checked where they are used."""
+    if config["format"] == FLAT:  # that version wrote what it liked, and whoever reads it looks for himself
+        return
+    for name, kinds in TYPES.items():
+        outer, _, inner = name.rpartition(".")
+        place = config.get(outer) if outer else config
+        if isinstance(place, dict) and inner in place and type(place[inner]) not in kinds:
+            wanted = " or ".join(WORDS[kind] for kind in kinds)
+            raise ValueError(f"{name} is to be {wanted}, got {place[inner]!r:.60}")
+    if any(type(side) is not int for side in config.get("fingerprint", {}).get("shape", ())):
+        raise ValueError("fingerprint.shape is to be a list of whole numbers")
+    for key, kind in FIXED_SECTIONS.items():
+        section = config.get("config", {}).get(key, {})
+        if not isinstance(section, dict):
+            raise ValueError(f"config.{key} is to be an object, got {section!r:.60}")  # noqa: TRY004 - one kind of error
+        for setting in declared(kind):
+            if setting.name in section:
+                setting.checked(section[setting.name])
 
 
 def _made_by(config: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from halfsure.data import Data, DataError
 from halfsure.data.opening import DataConfig, lasting, open_data
 from halfsure.runs.board import Board
 from halfsure.runs.folder import Folder, flat_settings
-from halfsure.runs.run import readings
+from halfsure.runs.run import error_on, readings
 from halfsure.runs.start import start
 from halfsure.runs.writer import FREE, fingerprint
 from halfsure.training.config import Config
@@ -232,7 +232,7 @@ def _told(outcome: Outcome) -> str:
     if outcome.error is not None:
         return f"failed: {outcome.error}"
     last = outcome.metrics[-1] if outcome.metrics else {}
-    scores = [(part, last[part]["error"]) for part in ("val", "test", "unlabeled") if last.get(part)]
+    scores = [(part, error_on(last, part)) for part in ("val", "test", "unlabeled")]
     errors = [f"{part} error {100 * error:5.2f} %" for part, error in scores if error is not None]
     return "  ".join([*errors[:1], f"{outcome.seconds:.0f} s" if outcome.seconds else "was finished already"])
 

@@ -24,7 +24,7 @@ from halfsure.training.errors import RunError
 from halfsure.training.inference import logits_of
 from halfsure.views.preprocessing import Preprocessing
 
-__all__ = ["Answers", "Run", "load", "readings", "save_model"]
+__all__ = ["Answers", "Run", "error_on", "load", "readings", "save_model"]
 
 MODEL = "model.safetensors"
 VALUES_A_PASS = 2**22
@@ -236,7 +236,7 @@ def readings(metrics: list[dict[str, Any]], k: int) -> dict[str, float | None]:
 
     Never the best on test: that would be selected on the data it is judged by.
     """
-    tested = [(_error(line, "test"), _error(line, "val"), line["step"]) for line in metrics]
+    tested = [(error_on(line, "test"), error_on(line, "val"), line["step"]) for line in metrics]
     errors = [test for test, _, _ in tested if test is not None]
     validated = [(val, -step, test) for test, val, step in tested if test is not None and val is not None]
     return {
@@ -246,7 +246,7 @@ def readings(metrics: list[dict[str, Any]], k: int) -> dict[str, float | None]:
     }
 
 
-def _error(line: dict[str, Any], part: str) -> float | None:
+def error_on(line: dict[str, Any], part: str) -> float | None:
     """The error on a part of the data, if an evaluation has it."""
     scores = line.get(part)
     error = scores.get("error") if isinstance(scores, dict) else None

@@ -113,7 +113,15 @@ def start(
     memory = None if path is None else RunWriter(Folder(path), about)
     found = train(model, data, config, memory=memory, views=views, console=console, watch=watch)
     return Run(
-        found.model, found.map, data.classes, found.preprocessing, found.metrics, found.config, path, data.encoding
+        found.model,
+        found.map,
+        data.classes,
+        found.preprocessing,
+        found.metrics,
+        found.config,
+        path,
+        data.encoding,
+        1.0 if memory is None else memory.temperature,
     )
 
 

@@ -47,6 +47,8 @@ class RunWriter(Memory):
         self._events: Events | None = None
         self._tensorboard = False
         self._saved: int | None = None
+        self.temperature = 1.0
+        """That of the model in the folder, if it was finished and checked before."""
 
     def join(self, ranks: Ranks) -> "RunWriter":
         """Learn which process of how many this is: the first one writes."""
@@ -181,23 +183,24 @@ class RunWriter(Memory):
                     self._mine.save(state | more)
 
         self._ranks.by_first(write)
-        self._saved = state["step"]
+        self._saved, self.temperature = state["step"], 1.0
 
     def mend(self, model: nn.Module) -> None:
         """Write the model anew where its file is damaged or gone: the checkpoint has the weights too."""
 
-        def write() -> None:
+        def write() -> float | None:
             if self._mine is None:
-                return
+                return None
             file = self._mine.path / "model.safetensors"
             try:
-                read_model(file)
+                return read_model(file).temperature
             except RunError:
                 self.remarks.append(f"{file} was damaged or missing; it is written anew from the checkpoint")
                 with self._saving(self._saved or 0):
                     save_model(self._mine, model, self._about_model)
+            return None
 
-        self._ranks.by_first(write)
+        self.temperature = self._ranks.by_first(write) or 1.0
 
     @contextmanager
     def _saving(self, step: int) -> Iterator[None]:

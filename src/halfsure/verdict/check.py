@@ -54,4 +54,14 @@ def outcome(path: Path) -> dict[str, Any] | None:
         return None
     if missing := [name for name in SHORT if name not in content]:
         raise RunError(f"{path / FILE} cannot be used: it does not say {missing[0]}")
+    if odd := [name for name in SHORT if not _is_sound(name, content[name])]:
+        raise RunError(f"{path / FILE} cannot be used: {odd[0]} cannot be {content[odd[0]]!r:.60}")
     return {name: content[name] for name in SHORT}
+
+
+def _is_sound(name: str, value: Any) -> bool:
+    """Whether a value can be what is meant: a count, a share, or an interval of shares."""
+    if name == "interval":
+        return isinstance(value, list) and len(value) == 2 and all(_is_sound("accuracy", end) for end in value)
+    kinds = (int, float) if name == "accuracy" else (int,)
+    return type(value) in kinds and value >= 0 and (name != "accuracy" or value <= 1)
