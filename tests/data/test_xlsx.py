@@ -145,7 +145,7 @@ def test_more_than_is_meant_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
             patched.setattr(xlsx, bound, most)
             with pytest.raises(DataError, match=message):
                 load(file, label_column="label")
-    monkeypatch.setattr(xlsx, "MOST_BYTES", 900)
+    monkeypatch.setattr(xlsx, "MOST_LETTERS", 900)
     with pytest.raises(DataError, match="has more than 900 letters"):
         xlsx._written([("a" * 100,)] * 10)
 

@@ -20,7 +20,9 @@ MOST_FILES = 1000
 MOST_MARKS = 2**23
 """Tags and attributes, each of which becomes an object; a cell has about six."""
 MOST_BYTES = 2**29
-"""Of what the archive unpacks to, and again of the sheet as CSV: one long text can stand in many cells."""
+"""Of what the archive unpacks to."""
+MOST_LETTERS = 2**27
+"""Of the sheet as CSV: one long text can stand in many cells."""
 MOST_ROWS, MOST_CELLS = 2**20, 2**25
 """As many rows as Excel has; cells are counted to the last in a row that holds something."""
 TOO_LARGE = "is too large for an Excel file; save the sheet as .csv or .parquet"
@@ -49,11 +51,12 @@ def as_csv(file: BinaryIO, unusual: list[str]) -> BinaryIO:
         if len(book.worksheets) > 1:
             unusual.append(f"from the first of its {len(book.worksheets)} sheets, {shown([sheet.title])}")
         sheet.reset_dimensions()  # programs other than Excel write them wrong
-        return io.BytesIO(_written(sheet.iter_rows(values_only=True)))
+        return _written(sheet.iter_rows(values_only=True))
 
 
-def _written(rows: Iterable[tuple[Any, ...]]) -> bytes:
-    text = io.StringIO()
+def _written(rows: Iterable[tuple[Any, ...]]) -> BinaryIO:
+    file = io.BytesIO()
+    text = io.TextIOWrapper(file, "utf-8", "replace", newline="", write_through=True)
     writer = csv.writer(text)
     width, total = None, 0
     for row, cells in enumerate(rows):
@@ -62,12 +65,13 @@ def _written(rows: Iterable[tuple[Any, ...]]) -> bytes:
             raise DataError(f"has more than {row:,} rows and {TOO_LARGE}")
         if all(cell is None for cell in cells):
             continue
-        if sum(len(cell) for cell in cells if isinstance(cell, str)) + text.tell() > MOST_BYTES:
-            raise DataError(f"has more than {MOST_BYTES:,} letters and {TOO_LARGE}")
+        if sum(len(cell) for cell in cells if isinstance(cell, str)) + file.tell() > MOST_LETTERS:
+            raise DataError(f"has more than {MOST_LETTERS:,} letters and {TOO_LARGE}")
         last = max(place for place, cell in enumerate(cells) if cell is not None) + 1
         width = width or last
         writer.writerow([*cells[:last], *[None] * (width - last)])
-    return text.getvalue().encode("utf-8", "replace")
+    text.detach()
+    return file
 
 
 def _check(archive: zipfile.ZipFile) -> None:
