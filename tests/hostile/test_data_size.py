@@ -89,7 +89,9 @@ def test_short_texts_are_counted_before_each_becomes_an_object(tmp_path: Path, m
 
 
 def test_categories_are_counted_before_each_becomes_a_feature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pd.DataFrame({"x": [f"k{i % 40}" for i in range(400)], "y": ["a", "b"] * 200}).to_csv(tmp_path / "t.csv")
+    pd.DataFrame({"x": [f"k{i % 40}" for i in range(400)], "y": ["a", "b"] * 200}).to_csv(
+        tmp_path / "t.csv", index=False
+    )
     assert load(tmp_path / "t.csv", label_column="y").train.samples.shape[1] >= 40
     monkeypatch.setattr(tables, "DENSE_LIMIT", 400 * 40 * 4)
     with pytest.raises(DataError, match=r"400 rows of \d\d features do not fit"):

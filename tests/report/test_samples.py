@@ -13,7 +13,7 @@ from PIL import Image
 
 import halfsure
 from halfsure import report
-from halfsure.data import Data, DataError
+from halfsure.data import Data, DataError, DataWarning
 from halfsure.data.opening import DataConfig, open_data
 from halfsure.report.pictures import Picture, picture
 from halfsure.report.samples import choose_ambiguous, choose_mistakes
@@ -172,3 +172,14 @@ def test_pictures_are_called_by_their_files(tmp_path: Path) -> None:
     files = [f"{'ab'[k % 2]}/{k}.png" for k in range(0, 12, 2)] + [f"b/{k}.png" for k in range(1, 12, 2)]
     assert set(chosen.names) <= set(files)
     assert len(set(chosen.names)) == 8
+
+
+def test_data_that_are_opened_again_are_not_warned_of_again(tmp_path: Path) -> None:
+    same = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", X=np.concatenate([same, same]), y=np.arange(40) % 3)
+    source = str(tmp_path / "data.npz")
+    with pytest.warns(DataWarning, match="20 of 40 training rows are copies of others"):
+        data = open_data(source, DataConfig(labels=6), 0)
+    start(data, tiny(steps=2), out=tmp_path / "run", source=source, data_config=DataConfig(labels=6))
+    page = read_page(report.write([tmp_path / "run"], tmp_path / "report.html"))  # any warning would be an error
+    assert "Most ambiguous unlabeled samples" in page.text

@@ -375,7 +375,7 @@ class _Settings(Settings):
     drop: Annotated[str | None, EVERYDAY] = None
     """Columns of a table to leave out, with commas between them."""
     table: Annotated[str | None, PATH, EVERYDAY] = None
-    """CSV with the labels of a table's rows, by --id-column."""
+    """CSV with the labels of a table's rows, by their ids."""
 
 
 @register

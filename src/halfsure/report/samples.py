@@ -1,5 +1,6 @@
 """Samples to look at: the mistakes the model was surest of, and those it cannot decide about."""
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfsure._shown import without_places
-from halfsure.data import Data, DataError, Part, Split
+from halfsure.data import Data, DataError, DataWarning, Part, Split
 from halfsure.data.opening import find_source, open_again
 from halfsure.report.pictures import picture
 from halfsure.report.reading import Record
@@ -121,7 +122,9 @@ def _data(study: Study, record: Record) -> Data:
             config = data_config_of(record.config, source)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise RunError("its config.json does not say how the data were opened") from None
-        data = open_again(record.path, source, config, record.seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # told when the run was begun
+            data = open_again(record.path, source, config, record.seed)
     if fingerprint(data) != record.config.get("fingerprint"):
         where = "those given" if study.data is not None else record.data_name
         raise DataError(f"the data of {record.path} were others than {where} now: samples, classes or labels differ")
