@@ -24,12 +24,13 @@ def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     """Images or rows in a file of one's own, twelve of them labeled."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    y = np.arange(90) % 3
+    y = np.arange(120) % 3
     if request.param == "images":
-        samples = (rng.integers(0, 80, (90, 8, 8, 1)) + 60 * y[:, None, None, None]).astype(np.uint8)
+        samples = (rng.integers(0, 80, (120, 8, 8, 1)) + 60 * y[:, None, None, None]).astype(np.uint8)
     else:
-        samples = (rng.normal(size=(90, 5)) + y[:, None]).astype(np.float32)
-    np.savez("mine.npz", X=samples, y=np.where(np.arange(90) < 12, y, -1), X_test=samples[60:], y_test=y[60:])
+        samples = (rng.normal(size=(120, 5)) + y[:, None]).astype(np.float32)
+    known = np.where(np.arange(90) < 12, y[:90], -1)
+    np.savez("mine.npz", X=samples[:90], y=known, X_test=samples[90:], y_test=y[90:])
     return "mine.npz"
 
 

@@ -78,10 +78,10 @@ def test_images_have_the_groups_of_their_table(tmp_path: Path) -> None:
     assert data.train.ids.tolist() == [f"{k}.png" for k in range(6)]
     assert data.train.groups.tolist() == ["s0", "s0", "s1", "s1", "s2", "s2"]
     assert read_folder(tmp_path).train.groups is None
-    with pytest.raises(DataError, match=r"has no column 'scenes' to group images by; did you mean 'scene'\?"):
+    with pytest.raises(DataError, match=r"has no column 'scenes' to group samples by; did you mean 'scene'\?"):
         read_folder(tmp_path, group_column="scenes")
     (tmp_path / "labels.csv").write_text("path,label,scene\n0.png,a,\n")
-    with pytest.raises(DataError, match=r"row 2: the column 'scene' is empty; every image needs a group"):
+    with pytest.raises(DataError, match=r"row 2: the column 'scene' is empty; every sample needs a group"):
         read_folder(tmp_path, group_column="scene")
     (tmp_path / "labels.csv").unlink()
     with pytest.raises(DataError, match=r"has no CSV to have the column 'scene'"):

@@ -57,7 +57,7 @@ def test_test_rows_are_labeled_by_the_same_table_or_by_their_own_column(here: Pa
         (ROWS, "id,kind\n001,a\n002,b\n001,a\n", r"labels.csv lists 001 twice, in row 2; keep one of the two"),
         (ROWS, "id,kind\n001,a\n002,b\n001,b\n", r"lists 001 as 'a' and then as 'b', in row 2; keep one"),
         (ROWS, "id,kind\n001,a\n,b\n", r"labels.csv has no id in row 1"),
-        (ROWS, "id,kind\n001,a\n002,NA\n", r"has 'NA' as a label in row 1"),
+        (ROWS, "id,kind\n001,a\n002,NA\n", r"labels.csv at row 1: 'NA' is no label"),
         (ROWS, "name,kind\n001,a\n", r"labels.csv has no column 'id' to find samples by; it has name, kind"),
         (ROWS, "id,kind,sort\n001,a,b\n", r"which column of labels.csv holds the labels\? Name it: --label-column"),
         (ROWS, "id\n001\n", r"which column of labels.csv holds the labels"),

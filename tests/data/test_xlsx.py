@@ -65,7 +65,8 @@ def test_dates_and_words(tmp_path: Path) -> None:
         ["when", "x", "label"],
         *[[date(2026, 1, day + 1), day, "ab"[day % 2]] for day in range(4)],
     ]
-    assert len(load(book(tmp_path / "t.xlsx", rows), label_column="label").train) == 4
+    with pytest.warns(DataWarning, match=r"'when' holds dates, such as 2026-01-01"):
+        assert len(load(book(tmp_path / "t.xlsx", rows), label_column="label").train) == 4
     rows[2][2] = "#N/A"
     with pytest.raises(DataError, match=r"t.xlsx at row 1: '#N/A' is no label"):
         load(book(tmp_path / "t.xlsx", rows), label_column="label")
