@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from halfsure.data import DataError, load, xlsx
+from halfsure.data import DataError, DataWarning, load, xlsx
 from halfsure.data.new import read
 from tests.hostile.bombs import deflated
 
