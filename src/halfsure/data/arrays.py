@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halfsure._shown import nameless
 from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Part
 from halfsure.data.files import shown
 from halfsure.data.npy import read_fields
@@ -52,7 +53,9 @@ def read_npz(path: str | os.PathLike[str]) -> Data:
     path = Path(path)
     fields = read_fields(path)
     test = (fields["X_test"], fields["y_test"]) if {"X_test", "y_test"} <= set(fields) else None
-    return from_arrays(fields["X"], fields["y"], classes=class_names(fields, path), test=test, name=path.stem)
+    return from_arrays(
+        fields["X"], fields["y"], classes=class_names(fields, path), test=test, name=Path(nameless(path)).stem
+    )
 
 
 def class_names(fields: dict[str, NDArray[Any]], path: Path) -> list[str] | None:

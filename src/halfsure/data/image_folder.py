@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from halfsure._shown import nameless
 from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Part
 from halfsure.data.files import inside, is_text, opened, short_lines, shown
 from halfsure.data.frames import NOT_A_LABEL
@@ -76,7 +77,7 @@ def read_folder(
         parts[name] = Part(decoded.images, _encode([listing.names[i] for i in decoded.kept], classes, folder / name))
     labels = parts["train"].labels
     return Data(
-        folder.resolve().name,
+        nameless(folder),
         "image",
         classes,
         parts["train"],
