@@ -6,7 +6,7 @@ import platform
 import re
 from pathlib import Path
 
-__all__ = ["harmless", "path_from", "without_places"]
+__all__ = ["harmless", "nameless", "path_from", "without_places"]
 
 # Control characters but for tab and end of line, marks that turn the direction of text around or cannot be seen, line
 # separators, and halves of letters. The joiners U+200C and U+200D stay: words of many languages are written with them.
@@ -40,10 +40,18 @@ def path_from(folder: Path, path: str | os.PathLike[str]) -> str:
         way = Path(os.path.relpath(whole, base))
         shared = Path(os.path.commonpath([whole, base]))
     except ValueError:  # on two drives
-        return f"./{whole.name}"
-    if shared == Path(shared.anchor) or shared in home.parents or _private(home) & {*way.parts[:-1]}:
-        return f"./{whole.name}"
-    return way.as_posix() if way.parts[0] == ".." else f"./{way.as_posix()}"
+        return f"./{nameless(whole)}"
+    if shared == Path(shared.anchor) or shared in home.parents or _private() & {*way.parts}:
+        return f"./{nameless(whole)}"
+    return (
+        f"{way.as_posix()}/." if way == Path("..") else way.as_posix() if ".." in way.parts else f"./{way.as_posix()}"
+    )
+
+
+def nameless(path: Path) -> str:
+    """What a file or folder is called; somebody's home is only called data."""
+    name = path.expanduser().resolve().name
+    return "data" if name in _private() else name
 
 
 def without_places(text: str, *known: Path) -> str:
@@ -57,12 +65,17 @@ def without_places(text: str, *known: Path) -> str:
     folders = {one for path in (*known, Path.home() / "x", Path.cwd() / "x") for one in (path, path.resolve())}
     for folder in sorted((str(one.parent) for one in folders if one.is_absolute()), key=len, reverse=True):
         text = text.replace(folder.rstrip(os.sep) + os.sep, "") if len(folder) > 1 else text
+    text = text.replace(str(Path.home()), "~")
+    for name in filter(None, _private()):  # also on a way that is not absolute
+        text = re.sub(rf"(?:[^\s'\"=]*[/\\])?(?<![\w.-]){re.escape(name)}[/\\]", "", text)
     return ABSOLUTE.sub("", text)
 
 
-def _private(home: Path) -> set[str]:
+def _private() -> set[str]:
+    """The names of the user, the home and the host."""
+    home = Path.home().resolve().name
     try:
         user = getpass.getuser()
     except (OSError, KeyError, ImportError):  # a user without a name
-        user = home.name
-    return {user, home.name, platform.node()}
+        user = home
+    return {user, home, platform.node()}

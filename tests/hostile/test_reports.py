@@ -47,9 +47,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         changes={"device": CLASSES[0]},
         last={"dead": list(CLASSES)},
     )
-    for file in folder.glob("*/config.json"):  # a time that no configuration takes, but somebody may have written
+    for file in folder.glob("*/config.json"):  # a device that there is not, but somebody may have written
         content = json.loads(file.read_text())
-        content["config"]["training"]["time"] = CLASSES[1]
+        content["config"]["machine"]["device"] = CLASSES[1]
         file.write_text(json.dumps(content))
     return report.write([folder], folder.parent / "page.html", title=CLASSES[4])
 
@@ -161,7 +161,7 @@ def test_settings_and_sizes_of_other_types_are_passed_over(tmp_path: Path) -> No
     bins = [{"lower": 0.0, "upper": 1.0, "count": 3, "confidence": "x", "accuracy": None}]
     run = made_up_run(tmp_path / "run", source=None, steps=(10,))
     config = json.loads((run / "config.json").read_text())
-    config["fingerprint"]["shape"] = [{"a": 1}]
+    config["fingerprint"]["shape"] = []
     config["config"]["last"] = [1]
     (run / "config.json").write_text(json.dumps(config))
     line = json.loads((run / "metrics.jsonl").read_text())

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import halfsure
 from halfsure import SSLClassifier, report
@@ -49,7 +50,7 @@ def leaks(folder: Path, *names: str) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("inside", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_nothing_a_command_writes_tells_whose_machine_it_was(
     inside: bool, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +83,7 @@ def test_nothing_the_classifier_writes_tells_whose_machine_it_was(home: Path, tm
     assert leaks(home / "run", SECRET, USER, HOST, str(tmp_path)) == []
 
 
-@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("inside", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_resume_and_report_find_the_data_or_ask_for_them(
     inside: bool, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,10 +154,14 @@ def test_a_path_is_kept_from_the_run_folder_unless_it_tells_whose_it_is(home: Pa
         (home / "runs", home / HOST / "deep" / "a.csv", "./a.csv"),
         (Path("/srv/project/runs"), Path("/srv/project/data/a.csv"), "../data/a.csv"),
         (Path("/srv/runs"), Path("/mnt/a.csv"), "./a.csv"),
+        (home / "photos" / "runs" / "x", home / "photos", "../.."),
+        (home / "photos" / "x", home / "photos", "../."),
+        (home / "photos", home / "photos", "./."),
+        (tmp_path / "runs", home, "./data"),
     ]
     for folder, path, wanted in cases:
         assert path_from(folder, path) == wanted
-        assert wanted == "./a.csv" or (folder / wanted).resolve() == path.resolve()
+        assert wanted in ("./a.csv", "./data") or (folder / wanted).resolve() == path.resolve()
 
 
 @pytest.mark.parametrize(
@@ -170,6 +175,24 @@ def test_a_path_is_kept_from_the_run_folder_unless_it_tells_whose_it_is(home: Pa
 )
 def test_folders_are_left_out_of_texts(text: str, wanted: str) -> None:
     assert without_places(text) == wanted
+
+
+def test_names_of_user_and_home_are_left_out_of_any_way(home: Path) -> None:
+    words = f"compare ../{SECRET}/data/x.csv --out={USER}/runs ~/y.csv {home} {home}/z my-{USER}/a"
+    assert without_places(words) == f"compare data/x.csv --out=runs ~/y.csv ~ z my-{USER}/a"
+
+
+def test_a_home_that_is_the_data_is_not_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for row in range(12):
+        folder = home / "labeled" / "ab"[row % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((8, 8), 10 * row + 100 * (row % 2), np.uint8)).save(folder / f"{row}.png")
+    monkeypatch.chdir(home)
+    words = ["--size", "8", "--folds", "0", "--no-tensorboard", *SMALL]
+    assert main(["train", ".", "--out", "runs/x", *words]) == 0
+    assert leaks(home / "runs", SECRET, USER, HOST) == []
+    assert "on data" in (home / "runs" / "x" / "report.html").read_text()
+    assert main(["resume", "runs/x"]) == 0
 
 
 def test_known_folders_are_left_out_whatever_their_names_hold() -> None:

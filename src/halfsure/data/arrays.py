@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from halfsure._shown import nameless
 from halfsure.data.copies import of_pictures, of_rows, warn_of_copies
 from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Names, Part
 from halfsure.data.files import shown
@@ -67,7 +68,8 @@ def read_npz(path: str | os.PathLike[str]) -> Data:
     path = Path(path)
     fields = read_fields(path)
     test = (fields["X_test"], fields["y_test"]) if {"X_test", "y_test"} <= set(fields) else None
-    data = from_arrays(fields["X"], fields["y"], classes=class_names(fields, path), test=test, name=path.stem)
+    name, classes = Path(nameless(path)).stem, class_names(fields, path)
+    data = from_arrays(fields["X"], fields["y"], classes=classes, test=test, name=name)
     train, test_samples = data.train.samples, None if data.test is None else data.test.samples
     if data.kind == "image":
         values = of_pictures(train), None if test_samples is None else of_pictures(test_samples)

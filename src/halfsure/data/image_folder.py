@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from halfsure._shown import nameless
 from halfsure.data.copies import of_pictures, warn_of_copies
 from halfsure.data.dataset import UNLABELED, Data
 from halfsure.data.images import SUFFIXES, decode
@@ -51,7 +52,7 @@ def read_folder(
     values = of_pictures(first.images), None if held_out is None else of_pictures(held_out.samples)
     warn_of_copies(parts["train"], held_out, values, "pictures")
     return Data(
-        folder.resolve().name,
+        nameless(folder),
         "image",
         classes,
         parts["train"],

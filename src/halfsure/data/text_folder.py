@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from halfsure._shown import nameless
 from halfsure.data.dataset import UNLABELED, Data, DataError, Part, Text
 from halfsure.data.dialect import OTHER, decoded
 from halfsure.data.files import opened
@@ -59,7 +60,7 @@ def read_text_folder(
 
     parts = {name: part(name, listing) for name, listing in listings.items()}
     return Data(
-        folder.resolve().name,
+        nameless(folder),
         "array",
         classes,
         parts["train"],

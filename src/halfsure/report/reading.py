@@ -91,8 +91,8 @@ class Record:
     @property
     def data_name(self) -> str:
         """What the data are called: the name of the source, wherever it is, or the name from Python."""
-        source = str(self.config.get("source") or self.about_data.get("name") or "data")
-        return Path(source).name or source
+        name = Path(str(self.config.get("source") or "")).name
+        return name if name not in ("", "..") else str(self.about_data.get("name") or "data")
 
 
 def read_record(path: Path) -> Record | None:
