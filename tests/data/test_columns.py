@@ -233,7 +233,7 @@ def test_ids_that_repeat_and_groups_that_are_tested_on_too_are_told() -> None:
 
 def test_real_dates_are_refused_with_the_way_out() -> None:
     frame = visits().assign(day=pd.Timestamp("2024-01-01"))
-    with pytest.raises(DataError, match=r"the column 'day' holds dates.*leave it out \(--drop, drop=\)"):
+    with pytest.raises(DataError, match=r"the column 'day' holds dates.*or drop it, on the command line with --drop"):
         read_frame(frame, "kind")
     assert read_frame(frame, "kind", drop=["day", "code"]).notes
 

@@ -283,14 +283,14 @@ def fit_table(
 def _fit(values: "pd.Series[Any]", name: str, text_encoder: TextEncoder | None) -> Column:
     if values.dtype.kind in "mM":
         raise DataError(
-            f"the column {name!r} holds dates; make numbers of them, such as days since a start, or leave it out "
-            "(--drop, drop=)"
+            f"the column {name!r} holds dates; make numbers of them, such as days since a start, or drop it, "
+            "on the command line with --drop"
         )
     if values.dtype.kind in "biuf" or _holds_numbers(values, name):
         finite = values.astype(float).to_numpy()
         finite = finite[np.isfinite(finite)]
         if not finite.size:
-            raise DataError(f"the column {name!r} holds no number at all; leave it out (--drop, drop=)")
+            raise DataError(f"the column {name!r} holds no number at all; drop it, on the command line with --drop")
         return Column(name, "number", mean=float(finite.mean()), scale=float(finite.std()) or 1.0)
     strings = [value for value in cleaned(values) if value is not None]
     if strings and np.mean([len(value.split()) for value in strings[:1000]]) >= WORDS_OF_TEXT:
