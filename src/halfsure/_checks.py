@@ -41,7 +41,7 @@ def check_number(
 def check_count(name: str, value: SupportsIndex, at_least: int = 0) -> int:
     """Return a whole number as an int, or say that it is none or too small."""
     try:
-        number = -1 if isinstance(value, bool) else index(value)
+        number = -1 if isinstance(value, bool | np.bool_) else index(value)
     except TypeError:
         number = -1
     if not at_least <= number < 2**63:

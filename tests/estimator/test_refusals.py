@@ -103,7 +103,7 @@ BAD_FITS: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
     "prior of another length": ({"prior": [1, 2]}, ROWS, Y, r"a share for each of 3 classes.*got \[1, 2\]"),
     "prior that no method takes": ({"method": "supervised", "prior": [1, 2]}, ROWS, Y, "a share for each of 3 classes"),
     "negative prior": ({"prior": [1, -1, 1]}, ROWS, Y, "none of them negative"),
-    "unknown prior": ({"prior": "equal"}, ROWS, Y, "prior is 'labels', 'estimate', 'uniform' or a share for each"),
+    "unknown prior": ({"prior": "equal"}, ROWS, Y, "prior is 'auto', 'labels', 'estimate', 'uniform' or a share"),
     "class weights of another length": ({"class_weight": [1, 2]}, ROWS, Y, "class_weight has 2 values.*3 classes"),
     "a class without a weight": ({"class_weight": {0: 1, 1: 1}}, ROWS, Y, "class_weight has no weight for the class 2"),
     "unknown class weight": ({"class_weight": "equal"}, ROWS, Y, "class_weight is balanced or a number for each class"),
