@@ -119,6 +119,7 @@ def test_contenders_take_turns_and_their_seconds_are_the_processors() -> None:
     assert "".join(name for name, _ in groupby(turns)) == "ab" * 4  # once before the rounds
 
 
+@pytest.mark.filterwarnings("ignore::halfsure.data.DataWarning")  # the rows come again and again
 def test_mapped_rows_are_written_as_they_are_read(tmp_path: Path) -> None:
     scale.write(tmp_path, 2500, chunk=1000)
     data = load(tmp_path)

@@ -149,6 +149,7 @@ def pictures(folder: Path, *names: str) -> None:
         Image.new("L", (4, 4), shade).save(folder / name)
 
 
+@pytest.mark.filterwarnings("ignore::halfsure.data.DataWarning")  # plain pictures look alike
 def test_pictures_that_a_list_does_not_name_are_unlabeled_and_said(tmp_path: Path) -> None:
     pictures(
         tmp_path, *(f"p/{i:03}.png" for i in range(45)), "top.png", "test/x.png", ".thumbs/1.png", "__MACOSX/2.png"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from halfsure.data import official
@@ -119,6 +120,8 @@ def samples_of(X: Any, encoding: dict[str, Any] | None, *, shape: tuple[int, ...
             return table.rows(frame, lenient=False)
         except DataError as error:
             raise DataError(str(error).removesuffix(f"; {LENIENT}")) from None  # which is an option of the commands
+    if isinstance(X, np.ndarray) and len(shape) > 1 and X.shape[1:] == shape:
+        return X  # images, or samples of a kind of one's own
     rows, _ = as_samples(X if frame is None else frame.to_numpy(), "X")
     if rows.shape[1:] != shape:
         hint = f"; give a DataFrame with the columns {shown([column.name for column in columns])}" if table else ""
