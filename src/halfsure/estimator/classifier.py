@@ -183,7 +183,8 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Probabilities in the model's own map: in sparsemax most of them are exactly zero. → (n, classes)."""
-        return self.run_.predict_proba(self._samples(X))
+        samples = self._samples(X)
+        return self.run_.predict_proba(samples)
 
     def predict_set(self, X: Any, coverage: float | None = None) -> list[tuple[Any, ...]]:  # noqa: N803
         """The candidate classes of each sample, the most likely first.
