@@ -18,8 +18,13 @@ def test_a_run_trained_on_grey_images_predicts_them_with_and_without_the_channel
     np.testing.assert_array_equal(run.predict_proba(bare), run.predict_proba(whole))
     assert run.predict(bare) == run.predict(whole)
     assert run.predict_set(bare) == run.predict_set(whole)
-    for wrong in (images[:7, :7], images[:7, :, :, None, None], images[0]):
-        with pytest.raises(DataError, match=r"samples must be \(n, 8, 8, 1\), got"):
+    takes = r"X has samples of shape \(7, 8, 1\), but the model takes \(8, 8, 1\)"
+    for wrong, message in (
+        (images[:7, :7], takes),
+        (images[:7, :, :, None, None], "or uint8 images of shape"),
+        (images[0], r"X has samples of shape \(8,\), but the model takes"),
+    ):
+        with pytest.raises(DataError, match=message):
             run.predict(wrong)
 
 

@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("socket.gethostname", lambda: HOST)
     lines = [f"{a:.4f},{b:.4f},{'xyz'[row % 3] if row < 18 else ''}" for row, (a, b, _) in enumerate(ROWS)]
     (folder / "data" / "orders.csv").write_text("\n".join(["a,b,kind", *lines]) + "\n")
-    tested = [line.rpartition(",")[0] + f",{'xyz'[row % 3]}" for row, line in enumerate(lines)]
+    tested = [f"{a + 0.5:.4f},{b:.4f},{'xyz'[row % 3]}" for row, (a, b, _) in enumerate(ROWS)]
     (folder / "data" / "later.csv").write_text("\n".join(["a,b,kind", *tested]) + "\n")
     np.savez(folder / "data" / "rows.npz", X=ROWS, y=np.where(np.arange(COUNT) < 18, np.arange(COUNT) % 3, -1))
     return folder

@@ -193,7 +193,7 @@ def test_an_average_that_overflows_is_noticed_where_the_weights_do_not(tmp_path:
 
 def test_batch_norm_over_one_sample_is_refused_with_a_way_out(tmp_path: Path) -> None:
     config = tiny(method="supervised", batch=1, norm="batch")
-    with pytest.raises(RunError, match="two samples a step or more: raise batch, or set norm to none or group"):
+    with pytest.raises(RunError, match="raise batch and unlabeled_batch, or set norm to none or group"):
         start(rows(), config, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -98,8 +98,14 @@ def read(
     return found
 
 
-def samples_of(X: Any, encoding: dict[str, Any] | None, *, shape: tuple[int, ...]) -> NDArray[Any]:  # noqa: N803
-    """Whatever a person has → samples of this `shape`, for a model whose run has this `encoding`. → (n, *shape).
+def samples_of(
+    X: Any,  # noqa: N803 - scikit-learn's name
+    encoding: dict[str, Any] | None,
+    *,
+    shape: tuple[int, ...],
+    kind: str,
+) -> NDArray[Any]:
+    """Whatever a person has → samples of this `shape` and `kind`, for a model of this `encoding`. → (n, *shape).
 
     A path, or the name of an official set, is read as `read` does. A DataFrame needs the columns of a model's table,
     and a list of texts its one column of text. Arrays are taken as samples.
@@ -120,9 +126,8 @@ def samples_of(X: Any, encoding: dict[str, Any] | None, *, shape: tuple[int, ...
             return table.rows(frame, lenient=False)
         except DataError as error:
             raise DataError(str(error).removesuffix(f"; {LENIENT}")) from None  # which is an option of the commands
-    if isinstance(X, np.ndarray) and len(shape) > 1 and X.shape[1:] == shape:
-        return X  # images, or samples of a kind of one's own
-    rows, _ = as_samples(X if frame is None else frame.to_numpy(), "X")
+    given = X if frame is None else frame.to_numpy()
+    rows = as_samples(given, "X")[0] if kind in ("image", "array") else np.asarray(given)
     if rows.shape[1:] != shape:
         hint = f"; give a DataFrame with the columns {shown([column.name for column in columns])}" if table else ""
         raise DataError(f"X has samples of shape {rows.shape[1:]}, but the model takes {shape}{hint}")

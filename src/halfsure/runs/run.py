@@ -141,7 +141,7 @@ class Run:
         return self.answers(self._samples(X), coverage=coverage).sets(self.classes)
 
     def _samples(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        return samples_of(X, self.encoding, shape=self.preprocessing.shape)
+        return samples_of(X, self.encoding, shape=self.preprocessing.shape, kind=self.preprocessing.kind)
 
     def _checked(self, what: str) -> Evidence:
         """What held-out labels say, for a question that cannot be answered without them."""
