@@ -292,9 +292,13 @@ def test_a_file_that_cannot_be_loaded_is_refused_in_words(content: str, words: s
     (tmp_path / "bad.py").write_text(content)
     with pytest.raises(ValueError, match=words):
         load_parts([tmp_path / "bad.py"])
+
+
+def test_a_file_that_cannot_be_loaded_ends_a_command_in_words(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("raise RuntimeError('no')")
     said = in_process("methods", "--parts", str(tmp_path / "bad.py"))
     assert said.returncode == 2
-    assert words in said.stderr.replace("\n", " ")
+    assert "could not be loaded: RuntimeError: no" in said.stderr.replace("\n", " ")
     gone = in_process("methods", "--parts", str(tmp_path / "nothing.py"))
     assert (gone.returncode, "there is no file" in gone.stderr) == (2, True)
 
