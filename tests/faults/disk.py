@@ -222,7 +222,8 @@ def read_only_disk(scene: Scene) -> list[str]:
     with mounted(place):
         shutil.copytree(source, out)
         subprocess.run(["mount", "-o", "remount,ro", place], check=True, capture_output=True)
-        wrong = refused(scene.resume(out), out, "a run cannot be kept in", "Read-only file system")
+        moved = [*scene.resume(out), "--source", str(scene.data)]  # from its new place the run does not find its data
+        wrong = refused(moved, out, "a run cannot be kept in", "Read-only file system")
         for command in (["report", str(out)], ["predict", str(out), str(scene.data)]):
             suffix = {"report": ".html", "predict": ".csv"}[command[0]]
             file = place.with_suffix(suffix)

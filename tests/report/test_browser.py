@@ -149,9 +149,9 @@ def test_tables_sort_both_ways_by_click_and_by_key(page: Page) -> None:
 
     names = page.locator("#summary thead th").nth(0)
     names.locator("button").click()
-    assert column(page, 0) == ["1-NN", "fixmatch-ads", "supervised"]
+    assert [text.split()[0] for text in column(page, 0)] == ["1-NN", "fixmatch-ads", "supervised"]
     page.keyboard.press("Space")
-    assert column(page, 0) == ["supervised", "fixmatch-ads", "1-NN"]
+    assert [text.split()[0] for text in column(page, 0)] == ["supervised", "fixmatch-ads", "1-NN"]
 
 
 def luminance(colour: str) -> float:
