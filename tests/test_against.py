@@ -25,6 +25,7 @@ def fit(model, data, method, **settings):
 git = pytest.mark.skipif(shutil.which("git") is None, reason="older trees come out of git")
 
 
+@pytest.mark.slow
 def test_the_same_tree_has_the_same_bits_and_one_changed_bit_is_noticed(tmp_path: Path) -> None:
     shutil.copytree(SOURCE, tmp_path / "src")  # with what numba has compiled for it
     with (tmp_path / "src/halfsure/__init__.py").open("a") as file:
@@ -137,6 +138,7 @@ def test_nothing_to_compare_is_not_the_same(
     assert against.verdict([], [], "old") == "No bits compared; nothing timed"
 
 
+@pytest.mark.slow
 def test_a_worker_that_ends_gives_no_answer(tmp_path: Path) -> None:
     (tmp_path / "src/halfsure").mkdir(parents=True)
     (tmp_path / "src/halfsure/__init__.py").write_text("raise SystemExit(3)")

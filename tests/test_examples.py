@@ -22,6 +22,7 @@ def test_plug_into_your_loop_stays_small() -> None:
     assert 1 <= candidates < 3
 
 
+@pytest.mark.slow
 def test_embeddings(tmp_path: Path) -> None:
     example = names("embeddings.py")
     example["write"](tmp_path / "embeddings.npz")
@@ -32,6 +33,7 @@ def test_embeddings(tmp_path: Path) -> None:
     assert np.mean([label in some for label, some in zip(data.test.labels, sets, strict=True)]) > 0.8
 
 
+@pytest.mark.slow
 def test_table(tmp_path: Path) -> None:
     pytest.importorskip("pandas", reason="tables need the extra halfsure[tables]")
     example = names("table.py")
@@ -42,6 +44,7 @@ def test_table(tmp_path: Path) -> None:
     assert model.transduction_[:30].tolist() == truth[:30]
 
 
+@pytest.mark.slow
 def test_text() -> None:
     example = names("text.py")
     model = example["train"](steps=100)
@@ -49,6 +52,7 @@ def test_text() -> None:
     assert model.score(*example["make"](300, seed=2)) > 0.6  # guessing is 0.33
 
 
+@pytest.mark.slow
 def test_image_folder(tmp_path: Path) -> None:
     example = names("image_folder.py")
     truth = example["write"](tmp_path)

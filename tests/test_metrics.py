@@ -587,6 +587,7 @@ def test_last_median_skips_gaps_and_refuses_nonsense() -> None:
         last_median([1.0], k=0)
 
 
+@pytest.mark.slow
 def test_importing_the_metrics_loads_neither_scipy_nor_sklearn() -> None:
     code = "import sys, halfsure.metrics; print({n.split('.')[0] for n in sys.modules} & {'scipy', 'sklearn'})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -29,6 +29,7 @@ def test_public_names_are_documented(name: str) -> None:
         assert re.search(r"\(.*classes.*\) → ", doc), f"{name} does not say its shapes"
 
 
+@pytest.mark.slow
 def test_importing_halfsure_adds_nothing_to_torch_but_halfsure() -> None:
     # The time it takes follows from what it loads; modules can be counted on a busy machine.
     code = (
@@ -40,6 +41,7 @@ def test_importing_halfsure_adds_nothing_to_torch_but_halfsure() -> None:
     assert set(added) == standard, f"import halfsure also loads {set(added) - standard}"
 
 
+@pytest.mark.slow
 def test_heavier_parts_load_when_used() -> None:
     code = (
         "import halfsure; print(halfsure.theory.largest_masked(1)); import halfsure.methods, halfsure.runs;"

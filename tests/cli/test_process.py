@@ -41,6 +41,7 @@ def test_threads_wait_asleep_unless_their_owner_says_otherwise() -> None:
     assert prepared(OMP_WAIT_POLICY="active")["OMP_WAIT_POLICY"] == "active"
 
 
+@pytest.mark.slow
 def test_settings_are_there_before_torch_is() -> None:
     code = (
         "import json, sys; from unittest import mock; import halfsure.cli as cli; known = []\n"

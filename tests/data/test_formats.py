@@ -456,6 +456,7 @@ def test_real_mnist() -> None:
     assert images.mean() / 255 == pytest.approx(0.1307, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_real_svhn() -> None:
     path = real("SVHN", "test_32x32.mat")
     images, labels = formats.read_svhn(path)

@@ -123,6 +123,7 @@ def test_logits_of_chosen_samples_are_those_of_a_copy() -> None:
     assert torch.equal(found, logits_of(model, samples[chosen], plain, batch=4))
 
 
+@pytest.mark.slow
 def test_no_part_of_training_holds_a_number_for_each_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrays, "CHUNK", 2**14)
     monkeypatch.setattr(copies, "MOST", 2**10)  # the first so many are compared, however many there are

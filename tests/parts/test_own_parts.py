@@ -243,6 +243,7 @@ class Calm(Strategy):
 """
 
 
+@pytest.mark.slow
 def test_parts_of_an_installed_package_are_there_by_themselves(tmp_path: Path) -> None:
     said = in_process("methods", path=installed(tmp_path, CALM))
     assert said.returncode == 0, said.stderr
@@ -250,6 +251,7 @@ def test_parts_of_an_installed_package_are_there_by_themselves(tmp_path: Path) -
     assert "fixmatch-calm" in said.stdout
 
 
+@pytest.mark.slow
 def test_a_package_whose_parts_cannot_be_loaded_is_named(tmp_path: Path) -> None:
     said = in_process("methods", path=installed(tmp_path, "import nothing_of_that_name"))
     assert said.returncode == 2
@@ -257,6 +259,7 @@ def test_a_package_whose_parts_cannot_be_loaded_is_named(tmp_path: Path) -> None
     assert "Traceback" not in said.stderr
 
 
+@pytest.mark.slow
 def test_without_the_file_a_run_folder_imports_nothing_and_says_what_is_missing(tmp_path: Path) -> None:
     halfsure.fit(None, rows(), "fixmatch-nudge", out=tmp_path / "run", **SMALL)
     said = in_process("resume", str(tmp_path / "run"))
@@ -266,6 +269,7 @@ def test_without_the_file_a_run_folder_imports_nothing_and_says_what_is_missing(
     assert "fixmatch-nudge" in (tmp_path / "run" / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_the_help_lists_settings_of_own_parts() -> None:
     whole = in_process("train", "--help-all", "--parts", str(TOY))
     assert whole.returncode == 0
@@ -314,6 +318,7 @@ def test_a_name_has_one_owner() -> None:
         halfsure.register(Other)
 
 
+@pytest.mark.slow
 def test_the_example_is_short_and_its_command_works(tmp_path: Path) -> None:
     example = Path(__file__).parents[2] / "examples" / "own_strategy.py"
     assert len(example.read_text().splitlines()) < 60

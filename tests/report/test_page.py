@@ -149,6 +149,7 @@ def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "other.html").read_bytes() == mine
 
 
+@pytest.mark.slow
 def test_what_draws_and_writes_is_loaded_when_a_report_is_written() -> None:
     code = "import sys, halfsure.report, halfsure.cli; print({'matplotlib', 'jinja2', 'markupsafe'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=100)

@@ -83,8 +83,9 @@ def test_nothing_the_classifier_writes_tells_whose_machine_it_was(home: Path, tm
     assert leaks(home / "run", SECRET, USER, HOST, str(tmp_path)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::halfsure.data.DataWarning")  # the test rows stand in for those of training
-@pytest.mark.parametrize("inside", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("inside", [True, False])
 def test_resume_and_report_find_the_data_or_ask_for_them(
     inside: bool, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
