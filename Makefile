@@ -29,7 +29,7 @@ demo: $(READY)  ## train on digits with 40 labels, with and without unlabeled on
 test: lint  ## check style and types, run every fast test; under 6 minutes on two cores
 	$(PY) -m pytest $(WORKERS) --quiet -m "not slow and not network"
 
-test-slow: $(READY)  ## the other tests: long properties, kills, several processes, compilation, downloads; under 15 minutes
+test-slow: $(READY)  ## the other tests: long properties, kills, several processes, compilation, downloads; under 20 minutes
 	$(PY) -m pytest $(WORKERS) --quiet --hypothesis-profile long -m "slow or network or hypothesis"
 
 faults: $(READY)  ## have some 400 accidents happen to runs, resume them, compare every bit; then long runs; about ten minutes
