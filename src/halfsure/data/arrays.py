@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfsure._shown import nameless
-from halfsure.data.copies import of_pictures, of_rows, warn_of_copies
+from halfsure.data.copies import warn_of_copies_in
 from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Names, Part
 from halfsure.data.files import shown
 from halfsure.data.label_values import check_single, one_each, read_label
@@ -70,12 +70,7 @@ def read_npz(path: str | os.PathLike[str]) -> Data:
     test = (fields["X_test"], fields["y_test"]) if {"X_test", "y_test"} <= set(fields) else None
     name, classes = Path(nameless(path)).stem, class_names(fields, path)
     data = from_arrays(fields["X"], fields["y"], classes=classes, test=test, name=name)
-    train, test_samples = data.train.samples, None if data.test is None else data.test.samples
-    if data.kind == "image":
-        values = of_pictures(train), None if test_samples is None else of_pictures(test_samples)
-    else:
-        values = of_rows(train), None if test_samples is None else of_rows(test_samples, like=train)
-    warn_of_copies(data.train, data.test, values, "pictures" if data.kind == "image" else "rows")
+    warn_of_copies_in(data)
     return data
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from halfsure.data.dataset import DataWarning, Part
+from halfsure.data.dataset import Data, DataWarning, Part
 from halfsure.data.files import shown
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from halfsure.data.tables import TableEncoding
 
-__all__ = ["near_copies", "of_frame", "of_pictures", "of_rows", "warn_of_copies"]
+__all__ = ["near_copies", "of_frame", "of_pictures", "of_rows", "warn_of_copies", "warn_of_copies_in"]
 
 Values = NDArray[np.float32]
 MOST, MOST_BYTES, MOST_VALUES = 100_000, 2**31, 2**25
@@ -97,6 +97,16 @@ def warn_of_copies(
             told = f"{share} are copies of others, or nearly: {pair}; a copy in another fold makes a model look better"
             remedy = "remove copies, or name what belongs together in a column (--group-column)"
         warnings.warn(f"{told}: {remedy}", DataWarning, stacklevel=2)
+
+
+def warn_of_copies_in(data: Data) -> None:
+    """The same for samples that are arrays."""
+    train, test = data.train.samples, None if data.test is None else data.test.samples
+    if data.kind == "image":
+        values = of_pictures(train), None if test is None else of_pictures(test)
+    else:
+        values = of_rows(train), None if test is None else of_rows(test, like=train)
+    warn_of_copies(data.train, data.test, values, "pictures" if data.kind == "image" else "rows")
 
 
 def of_pictures(images: NDArray[np.uint8]) -> Values:

@@ -4,19 +4,19 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
 from halfsure._shown import nameless
-from halfsure.data.copies import of_pictures, warn_of_copies
+from halfsure.data.copies import warn_of_copies_in
 from halfsure.data.dataset import UNLABELED, Data
 from halfsure.data.images import SUFFIXES, decode
-from halfsure.data.listing import Files, classes_of, parts_of
+from halfsure.data.listing import Files, FolderSettings, classes_of, parts_of
 from halfsure.data.official import data_root
 from halfsure.data.reader import Reader
 from halfsure.data.text_folder import holds_texts
-from halfsure.settings import EVERYDAY, PATH, Positive, Settings, register
+from halfsure.settings import Positive, register
 
 __all__ = ["IMAGES", "decoded_file", "read_folder"]
 
@@ -48,19 +48,19 @@ def read_folder(
             listing.paths, like=(shape[0], shape[1], shape[2]), skip_bad=skip_bad, mapped=decoded_file(folder, name)
         )
         parts[name] = listing.part(decoded.images, classes, folder, name, decoded.kept)
-    labels, held_out = parts["train"].labels, parts.get("test")
-    values = of_pictures(first.images), None if held_out is None else of_pictures(held_out.samples)
-    warn_of_copies(parts["train"], held_out, values, "pictures")
-    return Data(
+    labels = parts["train"].labels
+    data = Data(
         nameless(folder),
         "image",
         classes,
         parts["train"],
         np.flatnonzero(labels != UNLABELED),
-        test=held_out,
+        test=parts.get("test"),
         val=parts.get("val"),
         encoding={"kind": "image", "shape": shape},
     )
+    warn_of_copies_in(data)
+    return data
 
 
 def decoded_file(folder: Path, part: str) -> Path:
@@ -70,15 +70,11 @@ def decoded_file(folder: Path, part: str) -> Path:
 
 
 @dataclass(frozen=True)
-class _Settings(Settings):
-    table: Annotated[str | None, PATH, EVERYDAY] = None
-    """CSV with the labels of an image folder."""
+class _Settings(FolderSettings):
     size: Positive | None = None
     """Scale the images of a folder to this side."""
     skip_bad: bool = False
     """Skip images that cannot be read, and list them."""
-    group_column: Annotated[str | None, EVERYDAY] = None
-    """Of an image folder: a column of its CSV."""
 
 
 @register
@@ -97,5 +93,4 @@ class FolderReader(Reader):
     @classmethod
     def read(cls, source: str, settings: Any) -> Data:
         """Read every image of the folder."""
-        told = {name: getattr(settings, name) for name in ("table", "size", "skip_bad", "group_column")}
-        return read_folder(source, **told)
+        return read_folder(source, **vars(settings))

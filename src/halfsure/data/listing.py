@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,11 @@ from halfsure.data.dataset import UNLABELED, DataError, Labels, Part
 from halfsure.data.dialect import find_dialect, told
 from halfsure.data.files import inside, is_text, opened, short_lines, shown
 from halfsure.data.label_values import check_single, read_label
+from halfsure.settings import EVERYDAY, PATH, Settings
 
 __all__ = [
     "Files",
+    "FolderSettings",
     "Listing",
     "classes_of",
     "encoded",
@@ -33,6 +35,17 @@ __all__ = [
     "relative",
     "with_unlisted",
 ]
+
+
+@dataclass(frozen=True)
+class FolderSettings(Settings):
+    """What a reader of a folder of files can be told."""
+
+    table: Annotated[str | None, PATH, EVERYDAY] = None
+    """CSV with the labels of a folder of images or texts."""
+    group_column: Annotated[str | None, EVERYDAY] = None
+    """Of a folder of images or texts: a column of its CSV."""
+
 
 RESERVED = {"train", "val", "test", "unlabeled"}
 HELD_OUT = ("val", "test")

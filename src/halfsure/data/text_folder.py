@@ -6,9 +6,8 @@ A model of them is one of a table with a single column, `text`: it also takes a 
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +16,11 @@ from halfsure.data.dataset import UNLABELED, Data, DataError, Part, Text
 from halfsure.data.dialect import OTHER, decoded
 from halfsure.data.files import opened
 from halfsure.data.images import SUFFIXES
-from halfsure.data.listing import Files, Listing, classes_of, parts_of
+from halfsure.data.listing import Files, FolderSettings, Listing, classes_of, parts_of
 from halfsure.data.reader import Reader
 from halfsure.data.tables import Column, TableEncoding, TextEncoder, encode_texts
 from halfsure.data.text import fit_text
-from halfsure.settings import EVERYDAY, PATH, Settings, register
+from halfsure.settings import register
 
 __all__ = ["TEXTS", "holds_texts", "read_text_folder", "read_texts"]
 
@@ -96,21 +95,13 @@ def read_texts(paths: Sequence[Path]) -> list[str]:
     return texts
 
 
-@dataclass(frozen=True)
-class _Settings(Settings):
-    table: Annotated[str | None, PATH, EVERYDAY] = None
-    """CSV with the labels of a folder of texts."""
-    group_column: Annotated[str | None, EVERYDAY] = None
-    """Of a folder of texts: a column of its CSV."""
-
-
 @register
 class TextFolderReader(Reader):
     """Folders of texts."""
 
     name = "texts"
     about = "a folder of texts"
-    Settings = _Settings
+    Settings = FolderSettings
 
     @classmethod
     def takes(cls, source: str) -> bool:
@@ -120,6 +111,4 @@ class TextFolderReader(Reader):
     @classmethod
     def read(cls, source: str, settings: Any, text_encoder: TextEncoder | None = None) -> Data:
         """Read every text of the folder."""
-        return read_text_folder(
-            source, table=settings.table, group_column=settings.group_column, text_encoder=text_encoder
-        )
+        return read_text_folder(source, **vars(settings), text_encoder=text_encoder)
