@@ -10,8 +10,20 @@ import halfsure
 ROOT = Path(halfsure.__file__).parent
 FLOW = (
     *("_checks", "_compiled", "_shown", "_splitmix", "_disk"),
-    *("kernels", "simplex", "settings", "data", "encoders", "views", "nets", "targets", "algorithms", "methods"),
-    *("metrics", "training", "trust", "runs", "learners", "verdict", "studies"),
+    *(
+        "kernels",
+        "simplex",
+        "settings",
+        "data",
+        "encoders",
+        "views",
+        "bank",
+        "nets",
+        "targets",
+        "algorithms",
+        "methods",
+    ),
+    *("methods", "metrics", "training", "trust", "runs", "learners", "verdict", "studies"),
     *("report", "estimator", "label", "serve", "paper", "cli"),
 )
 """In import order."""

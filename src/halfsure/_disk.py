@@ -1,5 +1,6 @@
 """Files: JSON that somebody else may have written, within bounds of memory and depth; and atomic writes."""
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -7,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["parse_json", "put", "read_json", "read_lines", "reason", "write", "write_part"]
+__all__ = ["file_digest", "parse_json", "put", "read_json", "read_lines", "reason", "write", "write_part"]
 
 LARGEST = 2**28
 """Bytes of a file. A run of 10,000 classes with 100 evaluations writes less."""
@@ -69,6 +70,12 @@ def _whole(digits: str) -> int:
 
 def _refuse(name: str) -> float:
     raise ValueError(f"{name} is no number")
+
+
+def file_digest(file: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def reason(error: BaseException) -> str:

@@ -42,8 +42,10 @@ class Part:
     """What is registered: a class with a name, a line about itself, and settings of its own."""
 
     role: ClassVar[str]
-    """Which kind of part: strategy, gate, algorithm, views, network, optimizer, reader."""
+    """Which kind of part: strategy, gate, algorithm, views, network, optimizer, reader, encoder."""
     name: str = ""
+    spelling: ClassVar[re.Pattern[str]] = NAME
+    """What a name may look like: those of the notation carry none of its signs."""
     about: ClassVar[str] = ""
     Settings: ClassVar[Any] = Settings
 
@@ -68,7 +70,7 @@ def register(part: P) -> P:
             f"{getattr(part, '__name__', part)!s} is no part: derive it from halfsure.targets.Strategy, "
             "halfsure.targets.Gate, halfsure.algorithms.Algorithm or another base class of parts"
         )
-    if not NAME.fullmatch(part.name):
+    if not part.spelling.fullmatch(part.name):
         raise ValueError(f"{part.__name__}: a part's name has small letters and digits only, got {part.name!r}")
     if not (isinstance(part.Settings, type) and issubclass(part.Settings, Settings)):
         raise TypeError(f"{part.__name__}.Settings must be a dataclass derived from halfsure.settings.Settings")

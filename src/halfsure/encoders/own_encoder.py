@@ -1,0 +1,96 @@
+"""An encoder of one's own from Python: a module, or anything that can be called."""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from halfsure.encoders.encoder import Encoder, EncoderError, Features, PictureEncoder, checked
+
+__all__ = ["OwnPictures", "OwnTexts", "own"]
+
+Function = Callable[[Any], Any]
+
+
+def own(
+    function: Function,
+    kind: Literal["image", "text"],
+    *,
+    name: str | None = None,
+    side: int = 224,
+    crop: float = 0.875,
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406),
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225),
+) -> Encoder:
+    """Wrap a module or a function: pictures as a normalised tensor (n, 3, side, side), or a list of texts → features.
+
+    A run remembers its name alone: whoever uses the run gives the encoder again.
+
+    Examples:
+        >>> from halfsure.encoders import own
+        >>> mean_colour = own(lambda pictures: pictures.mean((2, 3)), "image", side=32)
+        >>> mean_colour.dimension
+        3
+    """
+    if not callable(function):
+        raise EncoderError(f"an encoder is a module or a function, got {type(function).__name__}")
+    called = name or str(getattr(function, "__name__", type(function).__name__))
+    if kind == "text":
+        return OwnTexts(function, called)
+    return OwnPictures(function, called, side=side, crop=crop, mean=mean, std=std)
+
+
+def _features(function: Function, samples: Any) -> Any:
+    with torch.inference_mode():
+        found = function(samples)
+    return found.float().numpy(force=True) if isinstance(found, Tensor) else np.asarray(found)
+
+
+def _ready(function: Function, name: str) -> tuple[str, str]:
+    """Its full name and its checksum: of a module's weights; a function has none but its name."""
+    digest = hashlib.sha256(name.encode())
+    if isinstance(function, nn.Module):
+        function.eval()
+        for key, value in function.state_dict().items():
+            digest.update(key.encode())
+            digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return f"own:{name}", digest.hexdigest()
+
+
+def _width(encoder: Encoder, found: Any) -> int:
+    if found.ndim != 2:
+        raise EncoderError(f"{encoder.full_name} gave {found.shape}, not features (n, dimension)")
+    return int(found.shape[1])
+
+
+class OwnPictures(PictureEncoder):
+    """A function of pictures."""
+
+    name = "own"
+
+    def __init__(self, function: Function, name: str, *, side: int, crop: float, mean: Any, std: Any) -> None:
+        self._function, (self.full_name, self.checksum) = function, _ready(function, name)
+        self.side, self.crop, self.mean, self.std = side, crop, tuple(mean), tuple(std)
+        self.dimension = _width(self, _features(function, torch.zeros(1, 3, side, side)))
+
+    def encode(self, samples: Tensor) -> Features:
+        """(n, 3, side, side), normalised → (n, dimension)."""
+        return checked(self, _features(self._function, samples), len(samples))
+
+
+class OwnTexts(Encoder):
+    """A function of texts."""
+
+    name = "own"
+    kind = "text"
+
+    def __init__(self, function: Function, name: str) -> None:
+        self._function, (self.full_name, self.checksum) = function, _ready(function, name)
+        self.dimension = _width(self, _features(function, ["one text"]))
+
+    def encode(self, samples: Any) -> Features:
+        """A list of texts → (n, dimension)."""
+        return checked(self, _features(self._function, list(samples)), len(samples))
