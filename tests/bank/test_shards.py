@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def opened(folder: Path, **about: str) -> Bank:
     return bank
 
 
-def features(texts: list[str]) -> NDArray[np.float16]:
+def features(texts: list[str]) -> NDArray[Any]:
     """What a made-up encoder says of them: a function of the text alone."""
     rows = [np.frombuffer(key_of(text.encode()) * 2, np.uint8)[: VIEWS * WIDTH] for text in texts]
     return np.array(rows, np.float16).reshape(-1, VIEWS, WIDTH) / 7

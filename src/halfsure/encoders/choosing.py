@@ -31,9 +31,9 @@ def open_encoder(name: str, **settings: Any) -> Encoder:
 
     Examples:
         >>> from halfsure.encoders import open_encoder
-        >>> open_encoder("efficientnet-lite9")
+        >>> open_encoder("mini")
         Traceback (most recent call last):
-        halfsure.encoders.encoder.EncoderError: there is no encoder 'efficientnet-lite9'; did you mean efficientnet-lite2?
+        halfsure.encoders.encoder.EncoderError: there is no encoder 'mini'; did you mean minilm?
     """
     kind, argument = encoder_named(name)
     return kind.open(argument, kind.Settings(**settings))
