@@ -16,7 +16,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from halfsure.data.files import DataError, open_plain
 from halfsure.data.mapped import begin, discard, finish
 
-__all__ = ["SUFFIXES", "Decoded", "decode", "decode_one"]
+__all__ = ["SUFFIXES", "Decoded", "Heads", "decode", "decode_one", "look"]
 
 SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 # Whatever a file is called, nothing else is opened: for some formats Pillow would start other programs.
@@ -26,6 +26,7 @@ MAX_SIDE = 65_535
 MAX_SLOW = 4_000_000  # pixels of a picture that Pillow decodes byte by byte
 LARGE = 4_000_000  # pixels of a picture that is decoded while no other is: a core each would take a gigabyte a core
 LARGEST_SIZE = 4096
+SMALL = 2
 COMMON_SIZE = 32  # for pictures of many sizes: what small networks on a laptop take
 IN_MEMORY = 4 * 2**30  # larger arrays live in a file and are mapped
 
@@ -38,6 +39,38 @@ class Decoded:
     """(n, height, width, channels), one channel where every picture is grey."""
     kept: NDArray[np.int64]
     """(n,): positions in the list of paths; all of them unless bad ones were skipped."""
+
+
+@dataclass(frozen=True)
+class Heads:
+    """What the heads of picture files say."""
+
+    kept: NDArray[np.int64]
+    """(n,): positions in the list of paths; all of them unless bad ones were skipped."""
+    shapes: list[tuple[int, int]]
+    """Height and width of each."""
+    channels: int
+    """1 where every picture is grey."""
+
+
+def look(paths: Sequence[Path], *, skip_bad: bool = False, whole: bool = False) -> Heads:
+    """Read the heads of pictures; `whole` decodes each as well, to see whether it can be."""
+
+    def seen(path: Path) -> tuple[tuple[int, int], bool] | str:
+        head = _head(path)
+        if not whole or isinstance(head, str):
+            return head
+        try:
+            decode_one(path, (SMALL, SMALL), 3)
+        except Exception as error:  # as in `decode`
+            return _reason(error)
+        return head
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        heads = list(pool.map(seen, paths))
+    good = _sound(paths, [head if isinstance(head, str) else "" for head in heads], skip_bad)
+    found = [head for head in heads if not isinstance(head, str)]
+    return Heads(good, [shape for shape, _ in found], 3 if any(colour for _, colour in found) else 1)
 
 
 def decode(
@@ -57,14 +90,10 @@ def decode(
         raise DataError(
             f"the size of images must be a whole number from 2 to {LARGEST_SIZE:,} pixels, got {size!r:.40}"
         )
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        heads = list(pool.map(_head, paths))
-    good = _sound(paths, [head if isinstance(head, str) else "" for head in heads], skip_bad)
-    seen = [head for head in heads if not isinstance(head, str)]
-    shapes = {shape for shape, _ in seen}
+    seen = look(paths, skip_bad=skip_bad)
+    good, shapes = seen.kept, set(seen.shapes)
     common = shapes.pop() if len(shapes) == 1 else (COMMON_SIZE, COMMON_SIZE)
-    coloured = 3 if any(colour for _, colour in seen) else 1
-    height, width, channels = like or ((size, size) if size else common) + (coloured,)
+    height, width, channels = like or ((size, size) if size else common) + (seen.channels,)
     out: NDArray[np.uint8] = _allocate((len(good), height, width, channels), mapped)
 
     def fill(row: int) -> str:

@@ -1,6 +1,7 @@
 """A name → an encoder: one that is asked for, or the best that is installed."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from halfsure.encoders.encoder import Encoder, EncoderError
@@ -48,6 +49,38 @@ def best(kind: str) -> tuple[str | None, str]:
             return name, missing
         missing = missing or what
     return None, missing
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An encoder that suits, or none, and why."""
+
+    name: str | None
+    why: str
+    side: int | None = None
+
+
+def choose(kind: str, *, shape: tuple[int, ...] | None = None, name: str = "") -> Choice:
+    """The encoder for samples of a kind."""
+    found, missing = best(kind)
+    small = shape is not None and (shape[-1] == 1 or min(shape[:2]) <= 28)
+    if small or name in ("svhn", "svhn-extra"):
+        return Choice(None, "")
+    if found is None:
+        return Choice(None, f"better through an encoder: {missing}" if missing else "")
+    side = None if shape is None else 128 if min(shape[:2]) <= 64 else 224
+    return Choice(found, f"seen through {found}", side)
+
+
+def text_encoder_for(texts: list[str]) -> Choice:
+    """The encoder for texts."""
+    return choose("text")
+
+
+def restore(fields: dict[str, Any], given: Encoder | None = None) -> Encoder:
+    """Open again."""
+    more = {"encoder_side": fields["side"]} if "side" in fields else {}
+    return given or open_encoder(fields["name"], **more)
 
 
 def listed() -> Iterable[type[Encoder]]:

@@ -28,7 +28,7 @@ def choose(data: Data) -> Choice:
     shares = {"prior": "labels"}
     if data.kind == "image":
         return Choice("fixmatch-ads", "ahead of FixMatch on MNIST and digits with few labels", shares)
-    if data.texts:
+    if data.encoded:
         return Choice(
             "fixmatch-ads", "close to the best on AG News with few labels, and far ahead of labels alone", shares
         )
