@@ -55,8 +55,8 @@ class Part:
         """Some of the samples, with all that is known of them."""
         fields = (self.samples, self.labels, self.ids, self.groups)
         originals = None if self.originals is None else self.originals.take(rows)
-        taken: Any = (None if field is None else field[rows] for field in fields)
-        return Part(*taken, originals=originals)
+        taken: list[Any] = [None if field is None else field[rows] for field in fields]
+        return Part(*taken, originals)
 
     def of_groups(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """These samples and all others of their groups, ascending. (n,) → (m,)."""
