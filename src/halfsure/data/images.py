@@ -17,11 +17,7 @@ from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from halfsure.data.files import DataError, open_plain
 from halfsure.data.mapped import begin, discard, finish
 
-<<<<<<< HEAD
-__all__ = ["SUFFIXES", "Decoded", "Heads", "decode", "decode_one", "look"]
-=======
-__all__ = ["SUFFIXES", "Decoded", "decode", "decode_one", "decode_whole"]
->>>>>>> bankw
+__all__ = ["SUFFIXES", "Decoded", "Heads", "decode", "decode_one", "decode_whole", "look"]
 
 SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 # Whatever a file is called, nothing else is opened: for some formats Pillow would start other programs.
