@@ -56,7 +56,8 @@ class Part:
         fields = (self.samples, self.labels, self.ids, self.groups)
         originals = None if self.originals is None else self.originals.take(rows)
         taken: list[Any] = [None if field is None else field[rows] for field in fields]
-        return Part(*taken, originals)
+        samples, labels, ids, groups = taken
+        return Part(samples, labels, ids, groups, originals)
 
     def of_groups(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """These samples and all others of their groups, ascending. (n,) → (m,)."""

@@ -18,7 +18,7 @@ from halfsure.data.frames import load_frame
 from halfsure.data.image_folder import IMAGES, decoded_file
 from halfsure.data.images import decode, look
 from halfsure.data.label_values import is_unlabeled
-from halfsure.data.listing import Files, Listing, listed, lists_paths, relative, with_unlisted
+from halfsure.data.listing import Files, Listing, listed, lists_paths, relative, training_folder, with_unlisted
 from halfsure.data.npy import read_fields
 from halfsure.data.originals import Originals, PictureArray, PictureFiles
 from halfsure.data.tables import LENIENT, Column, Restored, TableEncoding, TextEncoder, encode_texts
@@ -267,7 +267,7 @@ def _below(folder: Path, files: Files) -> Listing:
         some = listed(folder, tables[0], ("path",))
         return with_unlisted(folder, tables[0], some, files) if _any(some.names) else some
     paths = files.below(folder, folder)
-    training = (folder / "labeled").is_dir()  # then the first folders are parts of the data, not classes
+    training = training_folder(folder) is not None  # then the first folders are parts of the data, not classes
     return Listing(paths, [_class_of(path.relative_to(folder).parts[:-1], training) for path in paths])
 
 
