@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from halfsure._disk import read_json, reason, write
-from halfsure.bank.rows import HALF, Rows
+from halfsure.bank.mapped_rows import HALF, Rows
 from halfsure.data import DataError
 
 __all__ = ["Bank", "BusyError", "Keys", "Rows"]

@@ -82,7 +82,7 @@ class Drawing:
     def suited(cls, encoder: Encoder, seed: int, flip: bool) -> "Drawing":
         """For what this encoder takes."""
         check_count("seed", seed)
-        if isinstance(encoder, PictureEncoder):
+        if isinstance(encoder, PictureEncoder) and encoder.kind == "image":
             return cls("image", encoder.side, tuple(encoder.mean), tuple(encoder.std), seed, flip)
         return cls(encoder.kind, seed=seed)
 

@@ -37,7 +37,9 @@ def open_encoder(name: str, **settings: Any) -> Encoder:
         halfsure.encoders.encoder.EncoderError: there is no encoder 'mini'; did you mean minilm?
     """
     kind, argument = encoder_named(name)
-    return kind.open(argument, kind.Settings(**settings))
+    encoder = kind.open(argument, kind.Settings(**settings))
+    encoder.opened_as = name, settings
+    return encoder
 
 
 def best(kind: str) -> tuple[str | None, str]:
