@@ -6,11 +6,11 @@
 Each is a part, one file; `halfsure encoders` lists them.
 """
 
-from halfsure.encoders.choosing import open_encoder
+from halfsure.encoders.choosing import choose, open_encoder, restore
 from halfsure.encoders.encoder import Encoder, EncoderError, PictureEncoder
 from halfsure.encoders.own_encoder import own
 from halfsure.settings.registry import discover
 
-__all__ = ["Encoder", "EncoderError", "PictureEncoder", "open_encoder", "own"]
+__all__ = ["Encoder", "EncoderError", "PictureEncoder", "choose", "open_encoder", "own", "restore"]
 
 discover(__name__)

@@ -1,17 +1,33 @@
-"""A name → an encoder: one that is asked for, or the best that is installed."""
+"""A name → an encoder: one that is asked for, the best that is installed, or the one that a run was made with."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from halfsure.encoders.encoder import Encoder, EncoderError
+from halfsure.encoders.minilm import unknown_share
+from halfsure.encoders.own_encoder import own
 from halfsure.settings import find, parts
 from halfsure.settings.registry import nearest
 
-__all__ = ["best", "encoder_named", "open_encoder"]
+__all__ = ["best", "choose", "encoder_named", "listed", "open_encoder", "restore", "side_for", "text_encoder_for"]
 
 PREFERRED = {"image": ("efficientnet-lite0",), "text": ("minilm",)}
 """By kind, the best first."""
+SMALL_GREY = 28
+"""Sides of grey pictures, in pixels, up to which a trained network is the safer choice: with 4 to 10 labels per class
+the encoder loses 12 to 22 points on MNIST and on digits, and wins 8 on Fashion-MNIST (`docs/encoders.md`)."""
+MEASURED = {"digits": False, "mnist": False, "fashion-mnist": True}
+"""Sets of small grey pictures whose name says whether the encoder pays."""
+SMALL, SMALL_SIDE, SIDE = 160, 160, 224
+"""Pictures of up to 160 pixels are shown to the encoder at 160, larger ones at 224: at 128 CIFAR-10 loses 3 points, and
+from 160 to 224 no set of `docs/encoders.md` gains a whole point, at twice the time."""
+UNKNOWN = 0.35
+"""The share of words that MiniLM may not know. Of 20 English texts (AG News, SST-2) at most 16 % were unknown; of
+sentences in French 41 %, in German 52 %, in Russian, Greek, Chinese and Thai all."""
+LOOKED_AT = 500
+"""Texts, spread over all, by which that is judged."""
 
 
 def encoder_named(name: str) -> tuple[type[Encoder], str]:
@@ -37,9 +53,7 @@ def open_encoder(name: str, **settings: Any) -> Encoder:
         halfsure.encoders.encoder.EncoderError: there is no encoder 'mini'; did you mean minilm?
     """
     kind, argument = encoder_named(name)
-    encoder = kind.open(argument, kind.Settings(**settings))
-    encoder.opened_as = name, settings
-    return encoder
+    return kind.open(argument, kind.Settings(**settings))
 
 
 def best(kind: str) -> tuple[str | None, str]:
@@ -53,38 +67,123 @@ def best(kind: str) -> tuple[str | None, str]:
     return None, missing
 
 
-@dataclass(frozen=True)
-class Choice:
-    """An encoder that suits, or none, and why."""
+def choose(kind: str, *, shape: Sequence[int] | None = None, name: str = "") -> tuple[str | None, str]:
+    """Which encoder `auto` takes, or None for a network that is trained from scratch; and why, in a sentence.
 
-    name: str | None
-    why: str
-    side: int | None = None
+    Args:
+        kind: of the samples: image, text or another.
+        shape: height, width and channels of the pictures, if all have the same.
+        name: of the data, if it is an official set.
 
-
-def choose(kind: str, *, shape: tuple[int, ...] | None = None, name: str = "") -> Choice:
-    """The encoder for samples of a kind."""
-    found, missing = best(kind)
-    small = shape is not None and (shape[-1] == 1 or min(shape[:2]) <= 28)
-    if small or name in ("svhn", "svhn-extra"):
-        return Choice(None, "")
+    Examples:
+        >>> from halfsure.encoders.choosing import choose
+        >>> choose("image", shape=(28, 28, 1), name="mnist")
+        (None, 'on mnist a trained network is better than any encoder here, as measured')
+    """
+    if kind not in PREFERRED:
+        return None, "rows of numbers need no encoder"
+    if kind == "image" and name in MEASURED and not MEASURED[name]:
+        return None, f"on {name} a trained network is better than any encoder here, as measured"
+    if kind == "image" and shape is not None and name not in MEASURED and _is_small_grey(shape):
+        return None, (
+            f"grey pictures of up to {SMALL_GREY} pixels go to a trained network, which is far better on digits; try "
+            f"an encoder where they show things"
+        )
+    found, install = best(kind)
     if found is None:
-        return Choice(None, f"better through an encoder: {missing}" if missing else "")
-    side = None if shape is None else 128 if min(shape[:2]) <= 64 else 224
-    return Choice(found, f"seen through {found}", side)
+        return None, f"no encoder is installed; for a much better result run: {install}"
+    return found, f"{found}, the best that is installed" + (f"; for a better one run: {install}" if install else "")
 
 
-def text_encoder_for(texts: list[str]) -> Choice:
-    """The encoder for texts."""
-    return choose("text")
+def _is_small_grey(shape: Sequence[int]) -> bool:
+    height, width, *channels = shape
+    return max(height, width) <= SMALL_GREY and channels in ([], [1])
 
 
-def restore(fields: dict[str, Any], given: Encoder | None = None) -> Encoder:
-    """Open again."""
-    more = {"encoder_side": fields["side"]} if "side" in fields else {}
-    return given or open_encoder(fields["name"], **more)
+def side_for(shape: Sequence[int] | None) -> int:
+    """The side at which an encoder sees pictures of this height and width; None if they differ."""
+    return SMALL_SIDE if shape is not None and max(shape[:2]) <= SMALL else SIDE
+
+
+def text_encoder_for(texts: Sequence[str]) -> tuple[str | None, str]:
+    """Which encoder `auto` takes for texts, or None for word vectors; and why, in a sentence.
+
+    MiniLM was taught English. It breaks other languages into syllables and letters, by which they are recognised.
+    """
+    found, why = choose("text")
+    if found is None:
+        return None, f"word vectors of these texts alone: {why}"
+    step = max(1, len(texts) // LOOKED_AT)
+    share = unknown_share([str(text)[:2000] for text in texts[::step]])
+    if share > UNKNOWN:
+        return None, (
+            f"word vectors of these texts alone: {found} does not know {100 * share:.0f} % of their words, so they are "
+            "not in English"
+        )
+    return found, why
 
 
 def listed() -> Iterable[type[Encoder]]:
     """Every encoder there is."""
     return parts("encoder").values()
+
+
+def restore(fields: Mapping[str, Any], given: Any = None, **settings: Any) -> Encoder:
+    """The encoder that a run was made with, by what its `as_json` said; another one is refused.
+
+    Args:
+        fields: what `as_json` gave.
+        given: the file or folder of a family's encoder, an encoder, or one's own module or function, given again.
+        settings: of the encoder, beside those that the fields have.
+    """
+    name, kind = fields.get("name"), fields.get("kind")
+    if not isinstance(name, str) or kind not in ("image", "text") or len(name) > 1000:
+        raise EncoderError("the run does not say which encoder it was made with")
+    family = name.partition(":")[0]
+    if isinstance(given, Encoder):
+        encoder = given
+    elif given is not None and not isinstance(given, str | os.PathLike):
+        encoder = _own_again(given, name, fields)
+    elif family == "own":
+        raise EncoderError(f"the run was made with an encoder of your own, {name}; give it again, as encoder=…")
+    else:
+        encoder = _open_again(name, given, fields, settings)
+    for key, ours in (("kind", encoder.kind), ("dimension", encoder.dimension), ("sha256", encoder.checksum)):
+        if fields.get(key) != ours:
+            what = "of other weights" if key == "sha256" else f"of {key} {fields.get(key)!r:.30}, not {ours}"
+            same = f", not those of {encoder.full_name} here" if key == "sha256" else ""
+            raise EncoderError(f"the run was made with {name} {what}{same}: its features would mean something else")
+    return encoder
+
+
+def _open_again(name: str, given: str | os.PathLike[str] | None, fields: Mapping[str, Any], more: Any) -> Encoder:
+    part, argument = encoder_named(name)
+    family = part.name
+    if part.argument and given is not None:
+        argument = os.fspath(given)
+        argument = argument.removeprefix(f"{family}:")
+    elif part.argument and fields.get("origin") != "hub" and not Path(argument).exists():
+        raise EncoderError(
+            f"the run was made with {name}, and {argument} is not in this folder; say where it is, as "
+            f"--encoder {family}:{part.argument}"
+        )
+    known = part.Settings().as_json()
+    settings = {"encoder_side": fields.get("side")} if "encoder_side" in known and "side" in fields else {}
+    if str(fields.get("precision", "")).startswith("int8"):
+        settings["encoder_precision"] = "int8"
+    if missing := part.missing():
+        raise EncoderError(f"the run was made with {name}, which is not installed; run: {missing}")
+    try:
+        return part.open(argument, part.Settings(**settings | more))
+    except ValueError as error:
+        raise error if isinstance(error, EncoderError) else EncoderError(f"the run's encoder: {error}") from None
+
+
+def _own_again(function: Any, name: str, fields: Mapping[str, Any]) -> Encoder:
+    if fields.get("kind") == "text":
+        return own(function, "text", name=name.removeprefix("own:"))
+    try:
+        side, crop, mean, std = int(fields["side"]), float(fields["crop"]), tuple(fields["mean"]), tuple(fields["std"])
+    except (KeyError, TypeError, ValueError):
+        raise EncoderError(f"the run does not say how pictures were prepared for {name}") from None
+    return own(function, "image", name=name.removeprefix("own:"), side=side, crop=crop, mean=mean, std=std)

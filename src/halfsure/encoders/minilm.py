@@ -3,28 +3,28 @@
 import importlib.util
 import os
 from collections.abc import Sequence
+from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import Tensor
 
 from halfsure._disk import read_json
 from halfsure.data.official import data_root
 from halfsure.encoders._bert import Bert
-from halfsure.encoders.encoder import Encoder, EncoderError, Features, check_weights, checked
+from halfsure.encoders._pieces import Pieces
+from halfsure.encoders.encoder import Encoder, EncoderError, Features, check_weights, checked, notices_in
 from halfsure.encoders.machine import fast_bfloat16
 from halfsure.settings import register
 
-__all__ = ["MiniLM"]
+__all__ = ["DIGEST", "MiniLM", "minilm_folder", "unknown_share"]
 
 LONGEST = 256
 """Word pieces that the network sees at a time; a longer text is read in parts, whose mean counts."""
-MOST = 64
-"""Parts of one text."""
-BATCH = 64
+DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
 @register
@@ -36,34 +36,36 @@ class MiniLM(Encoder):
     kind = "text"
     licence = "Apache-2.0, the sentence-transformers authors"
     dimension = 384
-    digest = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+    size = "91 MB"
 
     @classmethod
     def missing(cls) -> str:
         """The weights, and what cuts texts into pieces."""
         lacks = [] if importlib.util.find_spec("tokenizers") else ["pip install 'halfsure[text]'"]
-        return " and ".join(lacks + ([] if _folder().is_dir() else ["halfsure encoders get minilm"]))
+        return " and ".join(lacks + ([] if minilm_folder().is_dir() else ["halfsure encoders get minilm"]))
 
     @classmethod
     def open(cls, argument: str, settings: Any) -> "MiniLM":
         """Read the weights."""
         if missing := cls.missing():
             raise EncoderError(f"{cls.name} is not installed; run: {missing}")
-        folder = _folder()
-        check_weights(folder / "model.safetensors", cls.digest, cls.name, "run: halfsure encoders get minilm")
+        if settings.encoder_precision == "int8":
+            raise EncoderError(f"{cls.name} has no int8: it would lose too much; give auto, float32 or bfloat16")
+        folder = minilm_folder()
+        check_weights(folder / "model.safetensors", DIGEST, cls.name, "run: halfsure encoders get minilm --again")
         return cls(folder, settings.encoder_precision)
 
     def __init__(self, folder: Path, precision: str) -> None:
         from tokenizers import Tokenizer  # noqa: PLC0415 - an extra
 
-        self.full_name, self.checksum = self.name, self.digest
+        self.full_name, self.checksum = self.name, DIGEST
+        self.notices = notices_in(folder)
         try:
             self._tokenizer = Tokenizer.from_file(os.fspath(folder / "tokenizer.json"))
+            self._pieces = Pieces(self._tokenizer, LONGEST)
             net = Bert(read_json(folder / "config.json")).take(load_file(folder / "model.safetensors"))
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        except Exception as error:  # tokenizers raises nothing narrower
             raise EncoderError(f"{folder.name} holds no MiniLM: {error!s:.200}") from None
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()  # the file asks for 128 pieces whatever the text
         half = precision == "bfloat16" or (precision == "auto" and fast_bfloat16())
         self._kind = torch.bfloat16 if half else torch.float32
         self._net = net.to(self._kind).eval().requires_grad_(False)
@@ -71,36 +73,46 @@ class MiniLM(Encoder):
 
     def encode(self, samples: Sequence[str]) -> Features:
         """Texts → (n, 384), each of length one; an empty text is what the network makes of nothing."""
-        parts, owners = list[list[int]](), list[int]()
-        for number, found in enumerate(self._tokenizer.encode_batch(list(samples))):
-            start, *pieces, end = found.ids
-            for first in range(0, max(1, min(len(pieces), MOST * LONGEST)), LONGEST - 2):
-                parts.append([start, *pieces[first : first + LONGEST - 2], end])
-                owners.append(number)
-        vectors = np.empty((len(parts), self.dimension), np.float32)
-        order = sorted(range(len(parts)), key=lambda part: len(parts[part]))  # those of one length cost least
-        for first in range(0, len(order), BATCH):
-            chosen = order[first : first + BATCH]
-            vectors[chosen] = self._vectors([parts[part] for part in chosen])
-        sums = np.zeros((len(samples), self.dimension), np.float32)
-        np.add.at(sums, owners, vectors)
-        norms = np.linalg.norm(sums, axis=1, keepdims=True)
-        return checked(self, sums / np.maximum(norms, np.finfo(np.float32).tiny), len(samples))
+        return checked(self, self._pieces.vectors(samples, self._vectors), len(samples))
 
-    def _vectors(self, parts: list[list[int]]) -> Features:
-        longest = max(map(len, parts))
-        pieces, there = torch.zeros(len(parts), longest, dtype=torch.int64), torch.zeros(len(parts), longest) > 0
-        for row, part in enumerate(parts):
-            pieces[row, : len(part)], there[row, : len(part)] = torch.tensor(part), True
+    def unknown(self, samples: Sequence[str]) -> float:
+        """The share of words that it was not taught."""
+        return unknown_share(samples)
+
+    def _vectors(self, pieces: Tensor, there: Tensor) -> Features:
         with torch.inference_mode():
             found: Features = self._net(pieces, there).float().numpy()
         return found
 
-    def unknown(self, samples: Sequence[str]) -> float:
-        """The share of pieces that it does not know: near 0 in English, high in scripts it was never taught."""
-        found = [token for text in self._tokenizer.encode_batch(list(samples)) for token in text.tokens[1:-1]]
-        return found.count("[UNK]") / max(1, len(found))
+
+@cache
+def _tokenizer(file: Path) -> Any:
+    from tokenizers import Tokenizer  # noqa: PLC0415 - an extra
+
+    tokenizer = Tokenizer.from_file(os.fspath(file))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
-def _folder() -> Path:
+def unknown_share(samples: Sequence[str]) -> float:
+    """The share of words that MiniLM was not taught: those that its tokenizer breaks up, or knows nothing of.
+
+    A word is what has a letter and no digit. Where there is none, as in texts of emoji alone, all is unknown.
+    """
+    strange, count = 0, 0
+    found = _tokenizer(minilm_folder() / "tokenizer.json").encode_batch(list(samples), add_special_tokens=False)
+    for text, cut in zip(samples, found, strict=True):
+        for _, group in groupby(range(len(cut.tokens)), cut.word_ids.__getitem__):
+            pieces = list(group)
+            word = text[cut.offsets[pieces[0]][0] : cut.offsets[pieces[-1]][1]]
+            if any(map(str.isalpha, word)) and not any(map(str.isdigit, word)):
+                count += 1
+                foreign = len(word) == 1 and not word.isascii()
+                strange += len(pieces) > 1 or foreign or cut.tokens[pieces[0]] == "[UNK]"
+    return strange / count if count else 1.0
+
+
+def minilm_folder() -> Path:
+    """Where its weights are kept."""
     return data_root() / "encoders" / "minilm"

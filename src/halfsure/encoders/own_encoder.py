@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from halfsure._disk import reason
 from halfsure.encoders.encoder import Encoder, EncoderError, Features, PictureEncoder, checked
 
 __all__ = ["OwnPictures", "OwnTexts", "own"]
@@ -37,6 +38,12 @@ def own(
     """
     if not callable(function):
         raise EncoderError(f"an encoder is a module or a function, got {type(function).__name__}")
+    if kind not in ("image", "text"):
+        raise EncoderError(f"an encoder of your own takes image or text, got {kind!r:.30}")
+    if not (
+        isinstance(side, int) and 1 <= side <= 4096 and 0 < crop <= 1 and len(mean) == len(std) == 3 and min(std) > 0
+    ):
+        raise EncoderError("give a side from 1 to 4096, a crop over 0 and up to 1, and three means and deviations")
     called = name or str(getattr(function, "__name__", type(function).__name__))
     if kind == "text":
         return OwnTexts(function, called)
@@ -44,8 +51,13 @@ def own(
 
 
 def _features(function: Function, samples: Any) -> Any:
-    with torch.inference_mode():
-        found = function(samples)
+    try:
+        with torch.inference_mode():
+            found = function(samples)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        raise EncoderError(
+            f"your encoder cannot take these samples: {type(error).__name__}: {reason(error)}"
+        ) from error
     return found.float().numpy(force=True) if isinstance(found, Tensor) else np.asarray(found)
 
 
