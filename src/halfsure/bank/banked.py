@@ -12,7 +12,7 @@ from rich.console import Console
 from torch import Tensor
 
 from halfsure.bank.making import banked
-from halfsure.bank.rows import Rows
+from halfsure.bank.shards import Rows
 from halfsure.bank.view import View
 from halfsure.data import Data, Part
 from halfsure.data.originals import Originals, PictureArray, Texts

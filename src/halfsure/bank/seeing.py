@@ -14,7 +14,7 @@ from halfsure.data.load import read_source
 from halfsure.data.reader import reader_of
 from halfsure.data.text import TextRows, fit_text
 from halfsure.encoders import Encoder
-from halfsure.encoders.choosing import choose, encoder_named, open_encoder, text_encoder_for
+from halfsure.encoders.choosing import choose, encoder_named, open_encoder, side_for, text_encoder_for
 from halfsure.encoders.encoder import Precision
 from halfsure.settings import EVERYDAY, Between, Count, Settings, declared
 from halfsure.views.of_images import DIGITS
@@ -81,29 +81,32 @@ def see_pictures(
 ) -> Data:
     """Data of pictures through an encoder, perhaps one's `own`; `otherwise` gives them where none is to be used."""
     *_, height, width, channels = (data.encoding or {}).get("shape", data.train.samples.shape)
-    chosen = choose("image", shape=(height, width, channels), name=data.name)
-    name = own.full_name if own is not None else chosen.name if wanted.encoder == AUTO else wanted.encoder
+    best, why = choose("image", shape=(height, width, channels), name=data.name)
+    name = own.full_name if own is not None else best if wanted.encoder == AUTO else wanted.encoder
     if name is None:
         plain = data if otherwise is None else otherwise()
-        return replace(plain, notes=(chosen.why, *plain.notes)) if chosen.why else plain
-    opener = opener_of(name, wanted, chosen.side) if own is None else opener_of_own(own)
+        return replace(plain, notes=(why, *plain.notes))
+    opener = opener_of(name, wanted, side_for((height, width))) if own is None else opener_of_own(own)
     if opener.encoder.kind != "image":
         raise DataError(f"{data.name} holds pictures, and {name} is an encoder of {opener.encoder.kind}s")
     plan = Plan(wanted.weak_views, wanted.strong_views, flip=channels == 3 and data.name not in DIGITS)
     seen = encode_pictures(data, opener, plan, console)
-    said = chosen.why if wanted.encoder == AUTO and own is None else f"seen through {name}"
+    said = f"seen through {why}" if wanted.encoder == AUTO and own is None else f"seen through {name}"
     side = getattr(opener.encoder, "side", None)
     size = f"pictures of about {width} × {height} pixels are shown to it at {side} × {side}"
     return replace(seen, notes=(f"{said}; {size}", *data.notes))
 
 
 def opener_of(name: str, wanted: EncoderWanted, side: int | None = None) -> Opener:
-    """How the encoder of a name is opened; `side` is for pictures that nobody asked for another size of."""
+    """How the encoder of a name is opened; `side` is for pictures that neither a person nor a file says a size for."""
     kind, _ = encoder_named(name)
     own = {setting.name for setting in declared(kind.Settings)}
     if wanted.encoder_side is not None and "encoder_side" not in own:
         raise DataError(f"{name} does not take pictures: omit encoder_side")
-    told = {"encoder_precision": wanted.encoder_precision, "encoder_side": wanted.encoder_side or side}
+    told = {
+        "encoder_precision": wanted.encoder_precision,
+        "encoder_side": wanted.encoder_side or (None if kind.argument else side),
+    }
     return Opener(name, partial(open_encoder, name, **{key: value for key, value in told.items() if key in own}))
 
 
@@ -129,9 +132,9 @@ class TextsSeen:
         """Choose, and say what was chosen."""
         name = self.wanted.encoder if self.own is None else self.own.full_name
         if name == AUTO:
-            chosen = text_encoder_for(texts)
-            name = chosen.name or WORDS
-            self.told += [chosen.why] if chosen.why not in self.told else []
+            best, why = text_encoder_for(texts)
+            name, said = best or WORDS, f"texts are seen through {why}" if best else why
+            self.told += [] if said in self.told else [said]
         if name in (NONE, WORDS):
             return fit_text(texts)
         opener = opener_of(name, self.wanted) if self.own is None else opener_of_own(self.own)

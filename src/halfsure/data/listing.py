@@ -1,6 +1,6 @@
 """Which files of a folder are samples, and the class of each, in any of the three ways people keep them.
 
-- `labeled/<class>/*` (or `train/<class>/*`) and `unlabeled/*`, with `val/<class>/*` and `test/<class>/*` if they are there;
+- `labeled/<class>/*` (or `train/<class>/*`) and `unlabeled/*`, with `val/<class>/*` and `test/<class>/*` if any;
 - `<class>/*`, of which some are then drawn as labeled;
 - any folder with a CSV of `path,label`; files with an empty label, or that it does not name, are unlabeled.
 """
