@@ -10,6 +10,7 @@ from rich.console import Console
 
 from halfsure.bank.banked import Banked, Opener, Plan, PretrainedText, encode_pictures
 from halfsure.data import Data, DataError
+from halfsure.data.dataset import Text
 from halfsure.data.load import read_source
 from halfsure.data.reader import reader_of
 from halfsure.data.text import TextRows, fit_text
@@ -153,4 +154,5 @@ def weights_of(data: Data) -> list[str]:
 def encoder_of(data: Data) -> str:
     """The name of the encoder that data are seen through; of texts by their words, words."""
     names = [one.opener.name for one in data.encoded if isinstance(one, Banked)]
-    return names[0] if names else WORDS if data.encoded else NONE
+    words = any(isinstance(one, Text) for one in data.encoded)
+    return names[0] if names else WORDS if words else NONE

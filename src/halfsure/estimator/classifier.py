@@ -23,6 +23,7 @@ from halfsure.data import Data, Part
 from halfsure.data.arrays import name_each
 from halfsure.data.columns import warn_of_columns
 from halfsure.data.dataset import UNLABELED, Text
+from halfsure.data.embeddings import Embedding
 from halfsure.data.originals import PictureArray
 from halfsure.encoders import Encoder
 from halfsure.estimator.answer import make_report, warn_of_fallback
@@ -242,6 +243,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             warn_of_columns(X.rename(columns=str), map(str, X.columns), options=False)
         if len(samples) != len(labels):
             raise ValueError(f"X has {len(samples)} samples and y has {len(labels)} labels: give one label a sample")
+        encoded = self.encoder_.encoded(X)
         data = Data(
             "X",
             self.encoder_.kind,
@@ -249,8 +251,8 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             Part(samples, labels, groups=name_each("groups", groups)),
             np.flatnonzero(labels != UNLABELED),
             encoding=self.encoder_.as_json(),
-            encoded=self.encoder_.encoded(X),
-            notes=tuple(texts.told),
+            encoded=encoded,
+            notes=(*texts.told, *(one.note for one in encoded if isinstance(one, Embedding))),
         )
         return self._seen(data, wanted, own)
 
@@ -258,7 +260,9 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         """The same through an encoder of pictures, if there is to be one."""
         self.opener_ = None
         if data.kind != "image" or wanted.encoder == NONE:
-            if not data.encoded and (own is not None or wanted.encoder not in (AUTO, NONE)):
+            if all(isinstance(one, Embedding) for one in data.encoded) and (
+                own is not None or wanted.encoder not in (AUTO, NONE)
+            ):
                 raise ValueError("X holds neither pictures nor texts for an encoder: take encoder='none'")
             return data
         seen = see_pictures(data, wanted, own=own)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from halfsure.data.dataset import DataError, Encoded, Kind
+from halfsure.data.embeddings import Embedding, embedding_in
 from halfsure.data.reduce import main_directions
 from halfsure.data.tables import LENIENT, Column, TableEncoding, TextEncoder, fit_table, fitted
 from halfsure.data.text import TextRows, unit
@@ -85,9 +86,17 @@ class _Plain:
 class RowEncoder(_Plain):
     """Rows of numbers, checked as scikit-learn checks them."""
 
+    embedding: Embedding | None = None
+
     def fit(self, owner: BaseEstimator, X: Any) -> NDArray[np.float32]:  # noqa: N803
         """See `Encoder`."""
-        return self._take(owner, X, reset=True)
+        rows = self._take(owner, X, reset=True)
+        self.embedding = embedding_in(rows)
+        return rows
+
+    def encoded(self, X: Any) -> tuple[Encoded, ...]:  # noqa: N803
+        """All of the features, where they are an embedding."""
+        return (self.embedding,) if self.embedding else ()
 
     def encode(self, owner: BaseEstimator, X: Any) -> NDArray[np.float32]:  # noqa: N803
         """See `Encoder`."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from halfsure.data import Data
+from halfsure.data.embeddings import Embedding
 from halfsure.settings import Fraction, Settings, Size, register
 from halfsure.views.array import ArrayView
 from halfsure.views.batch import Views
@@ -50,7 +51,7 @@ class RowViews(ViewMaker):
     @classmethod
     def takes(cls, data: Data) -> bool:
         """Rows without texts and pictures."""
-        return data.kind == cls.kind and not data.encoded
+        return data.kind == cls.kind and all(isinstance(one, Embedding) for one in data.encoded)
 
     @classmethod
     def measure(cls, data: Data, settings: Any) -> tuple[Sequence[float], Sequence[float]]:

@@ -32,7 +32,7 @@ class TextViews(RowViews):
     @classmethod
     def takes(cls, data: Data) -> bool:
         """Rows with texts whose words are known."""
-        return data.kind == cls.kind and bool(data.encoded) and all(isinstance(one, Text) for one in data.encoded)
+        return data.kind == cls.kind and any(isinstance(one, Text) for one in data.encoded)
 
     @classmethod
     def places(cls, data: Data, settings: Any, seed: int) -> tuple[Places, Places | None]:
