@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import halfsure
-from halfsure.cli import COMMANDS, main
 from halfsure.bank.opening import DataSettings
+from halfsure.cli import COMMANDS, main
 from halfsure.methods import AddedSettings
 from halfsure.settings import Setting, declared
 from halfsure.settings.registry import every_part

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from markupsafe import Markup
 
+from halfsure.bank.opening import DataConfig
 from halfsure.data import DataError
 from halfsure.data.new import read
-from halfsure.bank.opening import DataConfig
 from halfsure.methods import method, parse
 from halfsure.nets import build
 from halfsure.report.elements import Plot

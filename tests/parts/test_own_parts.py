@@ -17,8 +17,8 @@ import pytest
 import torch
 
 import halfsure
-from halfsure.cli import main
 from halfsure.bank.opening import DataConfig, open_data
+from halfsure.cli import main
 from halfsure.runs import load
 from halfsure.runs.checkpoint import read_state
 from halfsure.runs.folder import CHECKPOINTS

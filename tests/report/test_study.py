@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from halfsure import report
+from halfsure.bank.opening import DataConfig, open_data
 from halfsure.cli import _parse
 from halfsure.cli.train import Train
-from halfsure.bank.opening import DataConfig, open_data
 from halfsure.report.reading import read_record
 from halfsure.report.setup import by_preset, command
 from halfsure.report.study import read

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halfsure.bank.banked import Opener, Plan, PretrainedText, plain_features
+from halfsure.bank.encoded import Opener, Plan, PretrainedText, plain_features
 from halfsure.data import DataError, new
 from halfsure.data.arrays import as_samples
 from halfsure.data.originals import PictureArray

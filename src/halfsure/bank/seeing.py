@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from rich.console import Console
 
-from halfsure.bank.banked import Banked, Opener, Plan, PretrainedText, encode_pictures
+from halfsure.bank.encoded import Banked, Opener, Plan, PretrainedText, encode_pictures
 from halfsure.data import Data, DataError
 from halfsure.data.dataset import Text
 from halfsure.data.load import read_source

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from halfsure._checks import check_count, check_number
-from halfsure.bank.banked import Banked, plain_features, ready
+from halfsure.bank.encoded import Banked, plain_features, ready
 from halfsure.bank.seeing import NONE, EncoderWanted, TextsSeen, see_pictures
 from halfsure.data import Data, Part
 from halfsure.data.arrays import name_each

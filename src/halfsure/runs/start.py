@@ -12,7 +12,7 @@ from rich.console import Console
 from torch import nn
 
 from halfsure._checks import check_count
-from halfsure.bank.banked import ready
+from halfsure.bank.encoded import ready
 from halfsure.bank.opening import DataConfig, find_source, kept, open_again
 from halfsure.bank.seeing import NONE, encoder_of
 from halfsure.data import Data

@@ -1,0 +1,26 @@
+"""Toy encoders, known for a while; their file is not collected, or they would be known to every test."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from halfsure.settings import load_parts, parts, registry
+
+collect_ignore = ["toy_encoders.py"]
+TOY = Path(__file__).with_name("toy_encoders.py")
+
+
+@pytest.fixture
+def toy_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Toy encoders, and a bank of the test's own."""
+    monkeypatch.setenv("HALFSURE_DATA", str(tmp_path / "kept"))
+    parts("encoder")
+    before = {role: dict(known) for role, known in registry._PARTS.items()}
+    load_parts([TOY])
+    try:
+        yield
+    finally:
+        for role in registry._PARTS:
+            registry._PARTS[role] = before.get(role, {})
+        registry._FILES.clear()
