@@ -10,6 +10,7 @@ import torch
 from rich.console import Console
 from tyro.conf import Positional, arg
 
+from halfsure.bank.encoded import ready
 from halfsure.bank.opening import DataConfig, lasting, open_seeds
 from halfsure.cli.options import read_settings, unless_trained
 from halfsure.cli.terminal import print_json, screen
@@ -89,6 +90,8 @@ class _Ready:
     def run(self, console: Console) -> int:
         """Train what is not trained yet, then show the table and write the report."""
         options = self.options
+        wanted = [view for config in self.plan.configs.values() for view in config.algorithm().views]
+        ready(next(iter(self.plan.data.values())), wanted, screen(stderr=True))  # once, before many processes want them
         how = {"workers": options.jobs, "baselines": options.baselines, "samples": options.samples}
         return carry_out(self.plan, console, as_json=options.json, **how)  # type: ignore[arg-type]  # as `Compare` has it
 
