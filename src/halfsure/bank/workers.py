@@ -21,8 +21,9 @@ from halfsure.settings.registry import loaded_parts, take_over
 
 __all__ = ["all_encoded"]
 
-FEW = 400
-"""Views that this process encodes sooner than others are started."""
+ALONE, WORTH = 3.0, 20.0
+"""Seconds for which this process encodes alone, and those that must then be left for others to be started: that takes
+several seconds by itself."""
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 Way = tuple[str, Any]
 
@@ -35,9 +36,14 @@ def all_encoded(
     encoder: Encoder, drawing: Drawing, jobs: Iterator[tuple[Any, Job]], workers: int, count: int
 ) -> Generator[tuple[Any, Encoded], None, None]:
     """Encode jobs, `count` views in all, in any order. → each job's name with what became of it."""
-    ways = _ways(encoder) if workers > 1 and count > FEW else []
+    done, began = 0, time.monotonic()
+    for name, job in jobs:
+        yield name, encoded(encoder, drawing, job)
+        done, spent = done + len(job.views) * len(job.originals), time.monotonic() - began
+        if workers > 1 and spent >= ALONE and spent / done * (count - done) > WORTH:
+            break
     left = jobs
-    for way in ways:
+    for way in _ways(encoder) if done < count else ():
         try:
             yield from _in_processes(way, encoder.as_json(), drawing, left, workers)
         except _CannotOpenError as failed:
@@ -71,14 +77,12 @@ def _in_processes(
     """Two jobs a process are under way, so that none waits and memory stays bounded."""
     pool = ProcessPoolExecutor(workers, initializer=_begin, initargs=(os.getpid(), dumps(way)), env=THREADS)
     running = dict[Any, tuple[Any, Job]]()
-    done = False
     try:
         while True:
             while len(running) < 2 * workers and (item := next(jobs, None)) is not None:
                 with _sigint_held():
                     running[pool.submit(_work, about, drawing, item[1])] = item
             if not running:
-                done = True
                 return
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
@@ -93,7 +97,7 @@ def _in_processes(
             "command goes on from there"
         ) from None
     finally:
-        pool.shutdown(wait=True, kill_workers=not done)
+        pool.shutdown(wait=True, kill_workers=True)  # they have nothing to put in order
 
 
 _way: Way = ("", None)
