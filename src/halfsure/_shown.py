@@ -6,7 +6,7 @@ import platform
 import re
 from pathlib import Path
 
-__all__ = ["harmless", "nameless", "path_from", "without_places"]
+__all__ = ["duration", "harmless", "nameless", "path_from", "without_places"]
 
 # Control characters but for tab and end of line, marks that turn the direction of text around or cannot be seen, line
 # separators, and halves of letters. The joiners U+200C and U+200D stay: words of many languages are written with them.
@@ -24,6 +24,22 @@ def harmless(text: str) -> str:
         'cat�]0;dog�'
     """
     return ORDERS.sub("�", text)
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it.
+
+    Examples:
+        >>> from halfsure._shown import duration
+        >>> duration(12.3), duration(200), duration(4000)
+        ('12 s', '3 min 20 s', '1 h 06 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 ABSOLUTE = re.compile(r"(?<![\w.~/\\-])(?:~[\w.-]*|[A-Za-z]:)?[/\\](?:[^\s/\\:;,'\"()]+[/\\])+")

@@ -11,7 +11,7 @@ import torch
 
 import halfsure
 from halfsure.cli import COMMANDS, main
-from halfsure.data.opening import DataSettings
+from halfsure.bank.opening import DataSettings
 from halfsure.methods import AddedSettings
 from halfsure.settings import Setting, declared
 from halfsure.settings.registry import every_part

@@ -15,7 +15,7 @@ from sklearn import datasets
 from halfsure.data import DataError, DataWarning, Part, from_arrays, load
 from halfsure.data.columns import listing, names_in, suspects
 from halfsure.data.new import read
-from halfsure.data.opening import DataConfig, lasting, open_data
+from halfsure.bank.opening import DataConfig, lasting, open_data
 from halfsure.runs.writer import fingerprint
 
 pd = pytest.importorskip("pandas", reason="tables need the extra halfsure[tables]")

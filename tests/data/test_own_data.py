@@ -474,7 +474,7 @@ def test_text_columns_hold_the_rows_of_their_encoding() -> None:
     notes = [" ".join(RNG.choice(["sun", "sea", "wind", "rain", "day", "night", "star"], 12)) for _ in range(60)]
     frame = pd.DataFrame({"age": np.arange(60.0), "note": notes, "label": ["yes", "no"] * 30})
     data = read_frame(frame, "label")
-    (text,) = data.texts
+    (text,) = data.encoded
     assert text.features == slice(2, 2 + fit_text(notes).vectors.shape[1])
     np.testing.assert_array_equal(data.train.samples[:, text.features], fit_text(notes).rows(notes))
     assert len(text.words) == 60

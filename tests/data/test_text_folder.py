@@ -67,7 +67,7 @@ def test_rows_are_those_of_a_table_with_the_same_texts(tmp_path: Path) -> None:
     table = load(tmp_path / "t.csv", label_column="label")
     same(data, table)
     assert data.encoding == table.encoding
-    assert [text.features for text in data.texts] == [text.features for text in table.texts]
+    assert [text.features for text in data.encoded] == [text.features for text in table.encoded]
     shape = data.train.samples.shape[1:]
     np.testing.assert_array_equal(read(tmp_path / "t.csv", data.encoding, shape=shape).samples, data.train.samples)
     np.testing.assert_array_equal(read(tmp_path / "t", table.encoding, shape=shape).samples, data.train.samples)
@@ -117,7 +117,7 @@ def test_an_encoder_of_ones_own(tmp_path: Path) -> None:
     put(tmp_path, a__1="one", b__1="three words here")
     data = load(tmp_path, text_encoder=lambda texts: [[len(text), 1.0] for text in texts])
     assert data.train.samples.tolist() == [[3, 1], [16, 1]]
-    assert data.texts == ()
+    assert data.encoded == ()
     with pytest.raises(DataError, match="an encoder of yours; give it again"):
         read(tmp_path, data.encoding, shape=(2,))
 

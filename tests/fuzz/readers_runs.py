@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from halfsure.data import DataError
 from halfsure.data.new import read
-from halfsure.data.opening import DataConfig
+from halfsure.bank.opening import DataConfig
 from halfsure.methods import method, parse
 from halfsure.nets import build
 from halfsure.report.elements import Plot

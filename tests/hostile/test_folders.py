@@ -17,7 +17,7 @@ from halfsure import _disk as reading
 from halfsure import report
 from halfsure.cli import main
 from halfsure.data import DataError
-from halfsure.data.opening import DataConfig
+from halfsure.bank.opening import DataConfig
 from halfsure.report import study
 from halfsure.runs.checkpoint import read_state
 from halfsure.runs.folder import Folder, flat_settings

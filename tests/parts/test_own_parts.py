@@ -18,7 +18,7 @@ import torch
 
 import halfsure
 from halfsure.cli import main
-from halfsure.data.opening import DataConfig, open_data
+from halfsure.bank.opening import DataConfig, open_data
 from halfsure.runs import load
 from halfsure.runs.checkpoint import read_state
 from halfsure.runs.folder import CHECKPOINTS

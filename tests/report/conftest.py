@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from halfsure import report
-from halfsure.data.opening import DataConfig, open_data
+from halfsure.bank.opening import DataConfig, open_data
 from halfsure.runs.start import start
 from halfsure.training.errors import CollapseWarning
 from halfsure.training.presets import preset

@@ -14,7 +14,7 @@ from PIL import Image
 import halfsure
 from halfsure import report
 from halfsure.data import Data, DataError, DataWarning
-from halfsure.data.opening import DataConfig, open_data
+from halfsure.bank.opening import DataConfig, open_data
 from halfsure.report.pictures import Picture, picture
 from halfsure.report.samples import choose_ambiguous, choose_mistakes
 from halfsure.runs.start import start

@@ -10,7 +10,7 @@ import pytest
 from halfsure import report
 from halfsure.cli import _parse
 from halfsure.cli.train import Train
-from halfsure.data.opening import DataConfig, open_data
+from halfsure.bank.opening import DataConfig, open_data
 from halfsure.report.reading import read_record
 from halfsure.report.setup import by_preset, command
 from halfsure.report.study import read

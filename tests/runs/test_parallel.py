@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from halfsure.data.opening import DataConfig, open_data, open_seeds
+from halfsure.bank.opening import DataConfig, open_data, open_seeds
 from halfsure.runs.board import Board
 from halfsure.runs.checkpoint import read_state
 from halfsure.runs.parallel import Job, Outcome, run_many

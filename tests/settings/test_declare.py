@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import halfsure.cli.options  # noqa: F401 - so that every part is there
 from halfsure import SSLClassifier
-from halfsure.data.opening import DataConfig
+from halfsure.bank.opening import DataConfig
 from halfsure.settings import Setting, Settings, declared
 from halfsure.training import Config
 from halfsure.views import StrongImage, WeakImage

@@ -128,7 +128,7 @@ def numbers_and_texts() -> Data:
     numbers = rng.normal(5, 3, (len(TEXTS), 2)).astype(np.float32)
     rows = np.concatenate([numbers[:, :1], ENCODING.rows(TEXTS), numbers[:, 1:]], axis=1)
     labels = np.where(EVERYONE < 20, EVERYONE % 2, -1)
-    return Data("notes", "array", ("a", "b"), Part(rows, labels), EVERYONE[:20], texts=(Text(1, ENCODING, WORDS),))
+    return Data("notes", "array", ("a", "b"), Part(rows, labels), EVERYONE[:20], encoded=(Text(1, ENCODING, WORDS),))
 
 
 def seen(data: Data, config: Config) -> tuple[Preprocessing, dict[str, NDArray[np.float32]]]:

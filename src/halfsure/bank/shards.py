@@ -1,17 +1,22 @@
-"""The bank: features of samples in some views, computed once and kept on the disk.
+"""A bank on the disk: a row of features for each sample in each view that was ever asked for.
 
-A sample is found by its contents, not by its place: one that was added or changed is encoded, the others are there. A
-bank is a folder for one encoder, its weights and one kind of views. Its shards only ever grow, each by one process at
-a time: first the features are written, then their keys, so that what has a key is whole.
+A row is found by its key, which the sample's contents and the view decide: what was added or changed is encoded, the
+rest is there. A bank is a folder for one encoder. Its shards only ever grow, by one process at a time, in groups: first
+the rows are written, then their keys, and a group whose keys are not all there does not count.
+
+A key carries a checksum of itself and of its row. A shard is checked whole when it is opened for the first time after
+it has changed (by its files' sizes and times, kept in a note beside it), and after that no more: opening a bank reads
+its keys, not its features. Rows that are damaged are not there, and are made again.
 """
 
 import json
 import os
+import re
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from hashlib import blake2b, sha256
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,192 +24,263 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from halfsure._disk import read_json, write
+from halfsure._disk import read_json, reason, write
+from halfsure.bank.mapped_rows import HALF, Rows
 from halfsure.data import DataError
 
-__all__ = ["Bank", "Rows", "key_of"]
+__all__ = ["Bank", "BusyError", "Keys", "Rows"]
 
-FORMAT = 1
-KEY = np.dtype([("sample", "V16"), ("checksum", "<u4")])
-"""What stands in the keys of a shard for each of its rows: whose it is, and the CRC-32 of its bytes."""
-HALF = np.dtype("<f2")
+FORMAT = 2
+KEY = np.dtype([("key", "<u8", (2,)), ("checksum", "<u4"), ("after", "<u4")])
+"""What the keys of a shard say of each of its rows: its key, zero if the row is damaged; a CRC-32 of the key and the
+row; how many rows of its group come after it."""
 LARGEST = float(np.finfo(HALF).max)
-Keys = NDArray[np.void]
+SHARD = 2**30
+"""Bytes of rows after which another shard is begun."""
+BLOCK = 2**24
+"""Bytes of rows that are checked at a time."""
+Keys = NDArray[np.uint64]
+"""(n, 2): 16 bytes each."""
+Records = NDArray[np.void]
 
 
-def key_of(content: bytes) -> bytes:
-    """What a sample is found by: 16 bytes of its hash."""
-    return blake2b(content, digest_size=16).digest()
+class BusyError(DataError):
+    """Another process writes to the bank."""
 
 
 @dataclass(frozen=True)
 class _Shard:
-    rows: Path
-    keys: Path
+    file: Path
     count: int
 
 
 class Bank:
-    """Features of every sample that was ever asked for, in so many views."""
+    """Features of one encoder."""
 
-    def __init__(self, folder: Path, about: dict[str, Any], *, views: int, dimension: int) -> None:
-        self.about = about | {"format": FORMAT, "views": views, "dimension": dimension}
-        name = sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()[:16]
-        self.path = folder / name
-        self.shape = (views, dimension)
-        self._size = HALF.itemsize * views * dimension
+    def __init__(self, folder: Path, about: dict[str, Any], *, dimension: int, notice: str = "") -> None:
+        self.about: dict[str, Any] = json.loads(json.dumps(about | {"dimension": dimension}))
+        digest = sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
+        named = re.sub(r"[^a-z0-9.]+", "-", str(about.get("name", "bank")).lower()).strip("-.")[:40]
+        self.path = folder / f"{named}-{digest[:12]}"
+        self.dimension, self._notice = dimension, notice
+        self._size = HALF.itemsize * dimension
+        self._lock = FileLock(folder / f"{self.path.name}.lock")
         self._shards = list[_Shard]()
-        self._places = dict[bytes, tuple[int, int]]()
+        self._index = _Index(np.empty((0, 2), np.uint64))
+
+    @contextmanager
+    def filling(self, *, wait: bool = True) -> Iterator[None]:
+        """Be the only one who writes; a process that dies ends its turn."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock.acquire(blocking=wait)
+        except Timeout:
+            raise BusyError(f"the bank {self.path.name} is being filled by another process") from None
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def begin(self) -> list[str]:
         """Make or open the folder. → what was wrong with it, and is made again, in sentences."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        about, told = self.path / "bank.json", list[str]()
-        try:
-            same = not about.exists() or read_json(about) == self.about
-        except (OSError, ValueError):
-            same = False
-        if not same:
-            for shard in self._files():
-                shard.unlink()
-            told.append(f"the bank {self.path.name} was damaged, and is made again")
-        write(about, json.dumps(self.about, indent=1, sort_keys=True).encode())
+        told = list[str]()
+        if not self._sound():
+            with self.filling():
+                if not self._sound():
+                    told += self._begin_again()
         return told + self.look()
 
+    def _sound(self) -> bool:
+        try:
+            return bool(read_json(self.path / "bank.json") == self.about | {"format": FORMAT})
+        except (OSError, ValueError):
+            return False
+
+    def _begin_again(self) -> list[str]:
+        """Write what says whose features these are, once none are there that may be others'."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        old = [file for pattern in ("*.rows", "*.keys", "*.checked") for file in self.path.glob(pattern)]
+        for file in old:
+            file.unlink()
+        write(self.path / "NOTICE.txt", (self._notice.strip() + "\n").encode())
+        write(self.path / "bank.json", json.dumps(self.about | {"format": FORMAT}, indent=1, sort_keys=True).encode())
+        return [f"the bank {self.path.name} was damaged or of another version, and is made again"] if old else []
+
     def look(self) -> list[str]:
-        """Read which samples are there. → what is damaged, in sentences; it counts as not there."""
-        self._shards, self._places = [], {}
-        told = list[str]()
-        for rows in sorted(self.path.glob("*.rows")):
-            keys = rows.with_suffix(".keys")
-            count = min(rows.stat().st_size // self._size, keys.stat().st_size // KEY.itemsize if keys.exists() else 0)
-            number = len(self._shards)
-            self._shards.append(_Shard(rows, keys, count))
-            found = np.fromfile(keys, KEY, count) if count else np.empty(0, KEY)
-            bad = self._damaged(self._shards[-1], found)
-            if bad:
-                told.append(f"{bad} of {count} rows in {rows.name} of the bank are damaged, and are made again")
-            self._places |= {
-                key["sample"].tobytes(): (number, row) for row, key in enumerate(found) if key["checksum"] != _DAMAGED
-            }
+        """Read which rows are there. → what is damaged, in sentences."""
+        told, keys = list[str](), [np.empty((0, 2), np.uint64)]
+        self._shards = []
+        for file in sorted(self.path.glob("*.rows")):
+            stamp = _stamp(file)
+            found = _records(file, self._size)
+            if stamp != _noted(file):
+                bad = self._damaged(file, found)
+                if len(bad):
+                    told.append(
+                        f"{len(bad):,} of {len(found):,} rows in {file.name} of the bank {self.path.name} are damaged, "
+                        "and are made again"
+                    )
+                found["key"][bad] = 0
+                self._note(file, bad, stamp)
+            self._shards.append(_Shard(file, len(found)))
+            keys.append(found["key"])
+        self._index = _Index(np.concatenate(keys))
         return told
 
-    def _damaged(self, shard: _Shard, keys: Keys) -> int:
-        """Mark the keys whose rows are not what was written."""
-        bad = 0
-        if shard.count:
-            rows = np.memmap(shard.rows, np.uint8, "r", shape=(shard.count, self._size))
-            for row, key in zip(rows, keys, strict=True):
-                if _checksum(row) != key["checksum"]:
-                    key["checksum"] = _DAMAGED
-                    bad += 1
-        return bad
+    def _damaged(self, file: Path, records: Records) -> NDArray[np.int64]:
+        """Which rows, or keys of them, are not what was written."""
+        bad, rows = list[int](), max(1, BLOCK // self._size)
+        with file.open("rb") as opened:
+            for first in range(0, len(records), rows):
+                some = records[first : first + rows]
+                found = _checksums(some["key"], opened.read(len(some) * self._size), self._size)
+                wrong = (found != some["checksum"]) & some["key"].any(1)
+                bad += (first + np.flatnonzero(wrong)).tolist()
+        return np.array(bad, np.int64)
 
-    def missing(self, keys: Sequence[bytes]) -> NDArray[np.int64]:
-        """Which of the samples have to be encoded, each once. → their places in the list."""
-        first = dict[bytes, int]()
-        for place, key in enumerate(keys):
-            if key not in self._places:
-                first.setdefault(key, place)
-        return np.array(sorted(first.values()), np.int64)
+    def _note(self, file: Path, bad: NDArray[np.int64], stamp: list[int]) -> None:
+        """Remember what was found, unless another process writes: then it is found again."""
+        with suppress(BusyError), self.filling(wait=False):
+            if _stamp(file) == stamp:
+                with file.with_suffix(".keys").open("r+b") as keys:
+                    for row in bad.tolist():
+                        keys.seek(row * KEY.itemsize)
+                        keys.write(bytes(KEY["key"].itemsize))
+                _write_note(file)
+
+    def places(self, keys: Keys) -> NDArray[np.int32]:
+        """The number of each row, −1 where there is none. (n, 2) → (n,)."""
+        return self._index.places(keys)
+
+    def rows(self, places: NDArray[np.int32]) -> Rows:
+        """Rows by their numbers, (n, views)."""
+        starts = np.cumsum([0, *(shard.count for shard in self._shards)])
+        return Rows(tuple(shard.file for shard in self._shards), starts, self.dimension, places)
 
     @contextmanager
     def writer(self) -> Iterator["Writer"]:
-        """A shard that no other process writes to."""
-        for number in range(10_000):
-            lock = FileLock(self.path / f"{number:04}.lock")
+        """Add rows, while nobody else does."""
+        with self.filling():
+            writer = Writer(self.path, self._size)
             try:
-                lock.acquire(blocking=False)
-            except Timeout:
-                continue
-            try:
-                with Writer.begun(self.path / f"{number:04}.rows", self._size) as writer:
-                    yield writer
+                yield writer
             finally:
-                lock.release()
-            return
-        raise DataError(f"the bank {self.path} has too many writers")
-
-    def rows(self, keys: Sequence[bytes]) -> "Rows":
-        """The rows of samples that are all there."""
-        places = np.array([self._places[key] for key in keys], np.int64).reshape(-1, 2)
-        return Rows(tuple(shard.rows for shard in self._shards), self.shape, places)
-
-    def _files(self) -> Iterator[Path]:
-        for pattern in ("*.rows", "*.keys"):
-            yield from self.path.glob(pattern)
+                writer.close()
 
 
-_DAMAGED = 0
-"""A checksum that is never written."""
+class _Index:
+    """Keys in ascending order of their first halves, and which row each is of."""
 
+    def __init__(self, keys: Keys) -> None:
+        self._order = np.argsort(keys[:, 0], kind="stable").astype(np.int32)
+        self._order = self._order[np.searchsorted(keys[self._order, 0], 1) :] if len(keys) else self._order
+        self._first, self._second = keys[self._order, 0], keys[self._order, 1]
 
-def _checksum(row: Any) -> int:
-    return zlib.crc32(row) or 1
-
-
-@dataclass
-class Writer:
-    """Adds rows to a shard, so many at a time; what a process that was killed left unfinished is cut off first."""
-
-    rows: Any
-    keys: Any
-
-    @classmethod
-    @contextmanager
-    def begun(cls, path: Path, size: int) -> Iterator["Writer"]:
-        """Open a shard for appending."""
-        keys = path.with_suffix(".keys")
-        path.touch()
-        keys.touch()
-        count = min(path.stat().st_size // size, keys.stat().st_size // KEY.itemsize)
-        os.truncate(path, count * size)
-        os.truncate(keys, count * KEY.itemsize)
-        with path.open("ab") as rows, keys.open("ab") as names:
-            yield cls(rows, names)
-
-    def add(self, keys: Sequence[bytes], features: NDArray[Any]) -> None:
-        """Keep the features of samples, (n, views, dimension)."""
-        if not np.isfinite(features).all() or np.abs(features).max(initial=0) > LARGEST:
-            raise DataError("features must be finite and within float16's range to be kept in a bank")
-        halves = np.ascontiguousarray(features, HALF)
-        names = np.empty(len(keys), KEY)
-        for name, key, row in zip(names, keys, halves, strict=True):
-            name["sample"], name["checksum"] = np.void(key), _checksum(row.tobytes())
-        for file, content in ((self.rows, halves), (self.keys, names)):
-            file.write(content.tobytes())
-            file.flush()
-            os.fsync(file.fileno())
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows of a bank in the order of a data set, read from the disk when they are asked for."""
-
-    files: tuple[Path, ...]
-    whole: tuple[int, int]
-    """Views of a sample, and features of a view."""
-    places: NDArray[np.int64]
-    """(n, 2): shard and row of each sample."""
-    _open: dict[int, Any] = field(default_factory=dict, repr=False)
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"files": self.files, "whole": self.whole, "places": self.places, "_open": {}}
-
-    def take(self, indices: Any, views: Any) -> NDArray[np.float16]:
-        """A view of each of some samples. → (n, features)."""
-        places = self.places[indices]
-        views = np.broadcast_to(views, len(places))
-        found = np.empty((len(places), self.whole[1]), HALF)
-        for shard in np.unique(places[:, 0]).tolist():
-            here = places[:, 0] == shard
-            found[here] = self._shard(shard)[places[here, 1], views[here]]
+    def places(self, keys: Keys) -> NDArray[np.int32]:
+        found = np.full(len(keys), -1, np.int32)
+        near = np.searchsorted(self._first, keys[:, 0])
+        left = np.arange(len(keys))
+        while len(left):  # more than once only where two keys share their first half
+            left = left[near[left] < len(self._first)]
+            left = left[self._first[near[left]] == keys[left, 0]]
+            same = self._second[near[left]] == keys[left, 1]
+            found[left[same]] = self._order[near[left[same]]]
+            left = left[~same]
+            near[left] += 1
         return found
 
-    def _shard(self, number: int) -> Any:
-        if number not in self._open:
-            self._open[number] = np.memmap(self.files[number], HALF, "r").reshape(-1, *self.whole)
-        return self._open[number]
+
+class Writer:
+    """Adds groups of rows to the last shard; what a process that was killed left unfinished is cut off first."""
+
+    def __init__(self, folder: Path, size: int) -> None:
+        self._folder, self._size = folder, size
+        self._file: Path | None = None
+        self._count = 0
+
+    def add(self, keys: Keys, features: NDArray[Any]) -> None:
+        """Keep rows, all of them or none. (n, 2), (n, dimension)."""
+        if not np.isfinite(features).all() or np.abs(features).max(initial=0) > LARGEST:
+            raise DataError(f"features must be finite and at most {LARGEST:,.0f} to be kept in a bank, in float16")
+        halves = np.ascontiguousarray(features, HALF).tobytes()
+        records = np.zeros(len(keys), KEY)
+        records["key"], records["after"] = keys, np.arange(len(keys))[::-1]
+        records["checksum"] = _checksums(records["key"], halves, self._size)
+        file = self._shard()
+        try:
+            for path, content in ((file, halves), (file.with_suffix(".keys"), records.tobytes())):
+                with path.open("ab", buffering=0) as opened:
+                    if opened.write(content) != len(content):
+                        raise OSError("the disk is full")  # noqa: TRY301
+        except OSError as error:
+            _cut(file, self._size, self._count)
+            raise DataError(
+                f"the bank {self._folder} cannot be written: {reason(error)}; what was encoded before is kept"
+            ) from None
+        self._count += len(keys)
+
+    def close(self) -> None:
+        """Have the rows on the disk, and note that they are whole."""
+        if self._file is not None:
+            with suppress(OSError):  # then they are checked when they are next opened
+                for file in (self._file, self._file.with_suffix(".keys")):
+                    with file.open("rb") as opened:
+                        os.fsync(opened.fileno())
+                _write_note(self._file)
+            self._file = None
+
+    def _shard(self) -> Path:
+        if self._file is not None and self._count * self._size >= SHARD:
+            self.close()
+        if self._file is None:
+            files = sorted(self._folder.glob("*.rows"))
+            if files and files[-1].stat().st_size < SHARD:
+                self._file = files[-1]
+            else:
+                self._file = self._folder / f"{len(files):04}.rows"
+            self._file.touch()
+            self._file.with_suffix(".keys").touch()
+            self._count = len(_records(self._file, self._size))
+            _cut(self._file, self._size, self._count)
+        return self._file
+
+
+def _records(file: Path, size: int) -> Records:
+    """The keys of a shard's whole groups."""
+    keys = file.with_suffix(".keys")
+    count = min(file.stat().st_size // size, keys.stat().st_size // KEY.itemsize if keys.exists() else 0)
+    found = np.fromfile(keys, KEY, count) if count else np.empty(0, KEY)
+    ends = np.flatnonzero(found["after"] == 0)
+    return found[: ends[-1] + 1 if len(ends) else 0]
+
+
+def _cut(file: Path, size: int, count: int) -> None:
+    os.truncate(file.with_suffix(".keys"), count * KEY.itemsize)
+    os.truncate(file, count * size)
+
+
+def _checksums(keys: Keys, rows: bytes, size: int) -> NDArray[np.uint32]:
+    names, content = np.ascontiguousarray(keys).tobytes(), memoryview(rows)
+    step = KEY["key"].itemsize
+    found = (
+        zlib.crc32(content[i * size : (i + 1) * size], zlib.crc32(names[i * step : (i + 1) * step]))
+        for i in range(len(keys))
+    )
+    return np.fromiter(found, np.uint32, len(keys))
+
+
+def _stamp(file: Path) -> list[int]:
+    """By which a change of a shard is noticed."""
+    stats = [path.stat() for path in (file, file.with_suffix(".keys")) if path.exists()]
+    return [number for stat in stats for number in (stat.st_size, stat.st_mtime_ns)]
+
+
+def _noted(file: Path) -> Any:
+    try:
+        return read_json(file.with_suffix(".checked"))
+    except (OSError, ValueError):
+        return None
+
+
+def _write_note(file: Path) -> None:
+    write(file.with_suffix(".checked"), json.dumps(_stamp(file)).encode())

@@ -10,11 +10,11 @@ import torch
 from rich.console import Console
 from tyro.conf import Positional, arg
 
-from halfsure.cli.options import read_settings
+from halfsure.bank.opening import DataConfig, lasting, open_seeds
+from halfsure.cli.options import read_settings, unless_trained
 from halfsure.cli.terminal import print_json, screen
 from halfsure.cli.using import grid
 from halfsure.data import Data, DataError
-from halfsure.data.opening import DataConfig, lasting, open_seeds
 from halfsure.learners.classic import SETTINGS
 from halfsure.methods import parse
 from halfsure.runs.parallel import run_many
@@ -70,8 +70,8 @@ class Compare:
         if options.jobs is not None and options.jobs < 1:
             raise DataError(f"--jobs must be at least 1, got {options.jobs}")
         seeds = _seeds(options.seeds)
-        data_config = DataConfig.of(options.source, **given.data)
-        opened = dict(zip(seeds, open_seeds(options.source, data_config, seeds), strict=True))
+        data_config = unless_trained(DataConfig.of(options.source, **given.data), given)
+        opened = dict(zip(seeds, open_seeds(options.source, data_config, seeds, screen(stderr=True)), strict=True))
         first = next(iter(opened.values()))
         configs = _configs(names, first, dict(given.config))
         source, lasting_config = lasting(options.source, data_config)

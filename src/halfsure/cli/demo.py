@@ -7,8 +7,9 @@ from typing import Annotated
 from rich.console import Console
 from tyro.conf import arg
 
+from halfsure.bank.opening import DataConfig, open_seeds
+from halfsure.bank.seeing import NONE
 from halfsure.cli.compare import carry_out
-from halfsure.data.opening import DataConfig, open_seeds
 from halfsure.studies.comparison import Plan
 from halfsure.training.presets import preset
 
@@ -46,7 +47,7 @@ class Demo:
 
     def run(self, console: Console) -> int:
         """Train, print the table, write the report."""
-        data_config = DataConfig(labels=LABELS)
+        data_config = DataConfig(NONE, labels=LABELS)
         data = dict(zip(SEEDS, open_seeds("digits", data_config, SEEDS), strict=True))
         configs = {
             name: preset(data[0], name).replace(steps=STEPS, evaluations=EVALUATIONS, tensorboard=False)

@@ -4,7 +4,7 @@ import inspect
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
@@ -14,13 +14,15 @@ from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, OmitSubcommandPrefixe
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from halfsure._shown import harmless
+from halfsure.bank.opening import DataConfig, DataSettings
+from halfsure.bank.seeing import AUTO, NONE
 from halfsure.data import DataError
-from halfsure.data.opening import DataSettings
 from halfsure.methods import AddedSettings
 from halfsure.settings import Setting, Settings, declared, parts
 from halfsure.training.config import EvaluationSettings, MachineSettings, RunSettings, TrainingSettings
+from halfsure.views.of_images import ImageViews
 
-__all__ = ["RARE", "Given", "read_options", "read_settings"]
+__all__ = ["RARE", "Given", "read_options", "read_settings", "unless_trained"]
 
 Command = TypeVar("Command")
 REGISTRY = ConstructorRegistry()
@@ -154,6 +156,13 @@ def _prefixed(without: set[str]) -> dict[str, Setting]:
         for name, one in owners
         if len(owners) > 1 and one.name not in without
     }
+
+
+def unless_trained(config: DataConfig, given: Given) -> DataConfig:
+    """The same without an encoder of its own choice where a network or views for pictures themselves are asked for."""
+    pixels = {setting.name for setting in declared(ImageViews.Settings)}
+    trained = not str(given.config.get("net") or "mlp").startswith("mlp") or pixels & given.config.keys()
+    return replace(config, encoder=NONE) if trained and config.encoder == AUTO else config
 
 
 def _dataclass(group: Group, short: bool) -> Any:

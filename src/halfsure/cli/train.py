@@ -13,10 +13,10 @@ from rich.console import Console
 from tyro.conf import Positional, arg
 
 from halfsure._checks import check_count
-from halfsure.cli.options import RARE, read_settings
+from halfsure.bank.opening import DataConfig, lasting, open_data
+from halfsure.cli.options import RARE, read_settings, unless_trained
 from halfsure.cli.terminal import print_json, screen
 from halfsure.data import Data, DataError
-from halfsure.data.opening import DataConfig, lasting, open_data
 from halfsure.data.reader import reader_of
 from halfsure.learners.automatic import AUTO, SHARES, Choice, choose
 from halfsure.runs import Run, load, start
@@ -72,9 +72,9 @@ class Train:
         require_events(given.config)
         settings = dict(given.config)
         asked, name, seed = (settings.pop(key, None) for key in ("method", "preset", "seed"))
-        data_config = DataConfig.of(options.source, **given.data)
+        data_config = unless_trained(DataConfig.of(options.source, **given.data), given)
         seed = RunSettings(seed=seed or 0).seed
-        data = open_data(options.source, data_config, seed)
+        data = open_data(options.source, data_config, seed, screen(stderr=True))
         choice = choose(data) if asked in (None, AUTO) else Choice(str(asked), "", {})
         config = preset(data, choice.method, name or "quick", seed)
         # Labels that were drawn, the same number of each class, say nothing of the shares of the data.

@@ -13,9 +13,10 @@ from rich.text import Text
 
 from halfsure._disk import write
 from halfsure._shown import harmless
+from halfsure.bank.new_samples import read
 from halfsure.cli.terminal import screen
 from halfsure.data import DataError
-from halfsure.data.new import New, read
+from halfsure.data.new import New
 from halfsure.runs.run import Run, load
 
 __all__ = ["Columns", "Reading", "check_output", "escaped", "grid", "open_both", "printable", "warn", "write_rows"]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from halfsure._shown import nameless
 from halfsure.data.copies import warn_of_copies_in
 from halfsure.data.dataset import UNLABELED, Data, DataError, Labels, Names, Part
+from halfsure.data.embeddings import embedding_in
 from halfsure.data.files import shown
 from halfsure.data.label_values import check_single, one_each, read_label
 from halfsure.data.npy import read_fields
@@ -47,7 +48,9 @@ def from_arrays(
         test_rows, _ = as_samples(test[0], f"{name}, test")
         part = Part(test_rows, encode_labels(test[1], found, indexed=indexed, name=f"{name}, test")[0])
     train = Part(rows, train_labels, name_each("ids", ids), name_each("groups", groups))
-    return Data(name, kind, found, train, _known(train_labels), test=part)
+    embedding = embedding_in(rows) if kind == "array" else None
+    encoded, notes = ((embedding,), (embedding.note,)) if embedding else ((), ())
+    return Data(name, kind, found, train, _known(train_labels), test=part, encoded=encoded, notes=notes)
 
 
 def name_each(what: str, values: Any) -> Names | None:

@@ -1,15 +1,16 @@
 """What training needs to know of a data set, wherever it came from."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from halfsure.data.files import DataError, is_text, shown
+from halfsure.data.originals import Originals
 from halfsure.data.text import TextEncoding, Words
 
-__all__ = ["UNLABELED", "Data", "DataError", "DataWarning", "Labels", "Names", "Part", "Text"]
+__all__ = ["UNLABELED", "Data", "DataError", "DataWarning", "Encoded", "Labels", "Names", "Part", "Text"]
 
 Labels = NDArray[np.int64]
 Names = NDArray[np.object_]
@@ -37,11 +38,13 @@ class Part:
     """(n,): what each sample is called, such as its file; None where they have row numbers only."""
     groups: Names | None = None
     """(n,): the patient, user or scene that each sample is of; None where each stands for itself."""
+    originals: Originals | None = None
+    """(n,): the pictures or texts themselves, where the samples are what an encoder makes of them."""
 
     def __post_init__(self) -> None:
         if len(self.samples) != len(self.labels):
             raise DataError(f"there are {len(self.samples)} samples but {len(self.labels)} labels")
-        for what, names in (("ids", self.ids), ("groups", self.groups)):
+        for what, names in (("ids", self.ids), ("groups", self.groups), ("originals", self.originals)):
             if names is not None and len(names) != len(self.labels):
                 raise DataError(f"there are {len(self.labels)} samples but {len(names)} {what}")
 
@@ -51,7 +54,10 @@ class Part:
     def take(self, rows: NDArray[Any]) -> "Part":
         """Some of the samples, with all that is known of them."""
         fields = (self.samples, self.labels, self.ids, self.groups)
-        return Part(*(None if field is None else field[rows] for field in fields))  # type: ignore[arg-type]
+        originals = None if self.originals is None else self.originals.take(rows)
+        taken: list[Any] = [None if field is None else field[rows] for field in fields]
+        samples, labels, ids, groups = taken
+        return Part(samples, labels, ids, groups, originals)
 
     def of_groups(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """These samples and all others of their groups, ascending. (n,) → (m,)."""
@@ -59,6 +65,15 @@ class Part:
             return np.sort(rows)
         held = set(self.groups[rows])
         return np.flatnonzero([group in held for group in self.groups])
+
+
+class Encoded(Protocol):
+    """Features of a row that stand for a text or a picture: the size of each says how much it matters."""
+
+    @property
+    def features(self) -> slice:
+        """Which features of a row they are."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +88,7 @@ class Text:
     @property
     def features(self) -> slice:
         """Which features of a row encode it."""
-        return slice(self.first, self.first + self.encoding.vectors.shape[1])
+        return slice(self.first, self.first + self.encoding.width)
 
 
 @dataclass(frozen=True)
@@ -93,8 +108,8 @@ class Data:
     val: Part | None = None
     encoding: dict[str, Any] | None = None
     """How columns or pixels became these arrays: what has to be kept with a model, as JSON."""
-    texts: tuple[Text, ...] = ()
-    """The texts among the features of a row, for views that leave words out."""
+    encoded: tuple[Encoded, ...] = ()
+    """The texts and pictures among the features of a row: they have one scale each, and views of their own."""
     draws: tuple[Labels, ...] = ()
     """Which samples the set's own protocol labels, draw after draw."""
     notes: tuple[str, ...] = ()

@@ -1,5 +1,6 @@
 """Image files → one uint8 array: every mode and orientation people have, decoded once, the bad ones named together."""
 
+import math
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,12 +12,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from halfsure.data.files import DataError, open_plain
 from halfsure.data.mapped import begin, discard, finish
 
-__all__ = ["SUFFIXES", "Decoded", "decode", "decode_one"]
+__all__ = ["SUFFIXES", "Decoded", "Heads", "decode", "decode_one", "decode_whole", "look"]
 
 SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 # Whatever a file is called, nothing else is opened: for some formats Pillow would start other programs.
@@ -26,6 +27,7 @@ MAX_SIDE = 65_535
 MAX_SLOW = 4_000_000  # pixels of a picture that Pillow decodes byte by byte
 LARGE = 4_000_000  # pixels of a picture that is decoded while no other is: a core each would take a gigabyte a core
 LARGEST_SIZE = 4096
+SMALL = 2
 COMMON_SIZE = 32  # for pictures of many sizes: what small networks on a laptop take
 IN_MEMORY = 4 * 2**30  # larger arrays live in a file and are mapped
 
@@ -38,6 +40,38 @@ class Decoded:
     """(n, height, width, channels), one channel where every picture is grey."""
     kept: NDArray[np.int64]
     """(n,): positions in the list of paths; all of them unless bad ones were skipped."""
+
+
+@dataclass(frozen=True)
+class Heads:
+    """What the heads of picture files say."""
+
+    kept: NDArray[np.int64]
+    """(n,): positions in the list of paths; all of them unless bad ones were skipped."""
+    shapes: list[tuple[int, int]]
+    """Height and width of each."""
+    channels: int
+    """1 where every picture is grey."""
+
+
+def look(paths: Sequence[Path], *, skip_bad: bool = False, whole: bool = False) -> Heads:
+    """Read the heads of pictures; `whole` decodes each as well, to see whether it can be."""
+
+    def seen(path: Path) -> tuple[tuple[int, int], bool] | str:
+        head = _head(path)
+        if not whole or isinstance(head, str):
+            return head
+        try:
+            decode_one(path, (SMALL, SMALL), 3)
+        except Exception as error:  # as in `decode`
+            return _reason(error)
+        return head
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        heads = list(pool.map(seen, paths))
+    good = _sound(paths, [head if isinstance(head, str) else "" for head in heads], skip_bad)
+    found = [head for head in heads if not isinstance(head, str)]
+    return Heads(good, [shape for shape, _ in found], 3 if any(colour for _, colour in found) else 1)
 
 
 def decode(
@@ -57,14 +91,10 @@ def decode(
         raise DataError(
             f"the size of images must be a whole number from 2 to {LARGEST_SIZE:,} pixels, got {size!r:.40}"
         )
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        heads = list(pool.map(_head, paths))
-    good = _sound(paths, [head if isinstance(head, str) else "" for head in heads], skip_bad)
-    seen = [head for head in heads if not isinstance(head, str)]
-    shapes = {shape for shape, _ in seen}
+    seen = look(paths, skip_bad=skip_bad)
+    good, shapes = seen.kept, set(seen.shapes)
     common = shapes.pop() if len(shapes) == 1 else (COMMON_SIZE, COMMON_SIZE)
-    coloured = 3 if any(colour for _, colour in seen) else 1
-    height, width, channels = like or ((size, size) if size else common) + (coloured,)
+    height, width, channels = like or ((size, size) if size else common) + (seen.channels,)
     out: NDArray[np.uint8] = _allocate((len(good), height, width, channels), mapped)
 
     def fill(row: int) -> str:
@@ -92,6 +122,29 @@ def decode_one(path: Path, shape: tuple[int, int], channels: int) -> NDArray[np.
         return _fitted(_eight_bit(stored), shape, channels)
 
 
+def decode_whole(path: Path, least: int = 0) -> NDArray[np.uint8]:
+    """One picture in its own size, (height, width, 1 or 3).
+
+    A JPEG whose shorter side has over twice `least` pixels, if that is given, is decoded at a half, a quarter or an
+    eighth of its size, but to no fewer: that takes a fraction of the time.
+    """
+    try:
+        with open_plain(path) as file, Image.open(file, formats=FORMATS) as stored:
+            if claim := _too_large(stored):
+                raise ValueError(claim)  # noqa: TRY301 - one of many reasons
+            if least and stored.format == "JPEG":
+                scale = least / min(stored.size)
+                stored.draft(None, (math.ceil(stored.width * scale), math.ceil(stored.height * scale)))
+            with _turn(stored):
+                ImageOps.exif_transpose(stored, in_place=True)
+                picture = _eight_bit(stored)
+                grey = picture.mode in ("1", "L")
+                pixels = np.asarray(picture.convert("L" if grey else "RGB"), dtype=np.uint8)
+    except Exception as error:  # as in `decode`
+        raise DataError(f"{path}: {_reason(error)}") from None
+    return pixels[..., None] if grey else pixels
+
+
 def _fitted(picture: Image.Image, shape: tuple[int, int], channels: int) -> NDArray[np.uint8]:
     mode = "L" if channels == 1 else "RGB"
     picture = picture if picture.mode == mode else picture.convert(mode)
@@ -104,16 +157,22 @@ def _head(path: Path) -> tuple[tuple[int, int], bool] | str:
     """((height, width), in colour) as the file's head says, or what is wrong with it."""
     try:
         with open_plain(path) as file, Image.open(file, formats=FORMATS) as picture:
-            pixels = picture.width * picture.height
-            slow = any(tile.codec_name == "bmp_rle" for tile in picture.tile)
-            if pixels > (MAX_SLOW if slow else MAX_PIXELS) or max(picture.size) > MAX_SIDE:
-                return f"it claims {picture.width} × {picture.height} pixels"
+            if claim := _too_large(picture):
+                return claim
             with _turn(picture):  # a PNG is decoded for it
                 turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
             shape = (picture.width, picture.height) if turned else (picture.height, picture.width)
             return shape, not picture.mode.startswith(("1", "L", "I", "F"))
     except Exception as error:  # as in `decode`
         return _reason(error)
+
+
+def _too_large(picture: ImageFile.ImageFile) -> str:
+    """What is wrong with the size that a file's head claims, empty if nothing is."""
+    pixels = picture.width * picture.height
+    slow = any(tile.codec_name == "bmp_rle" for tile in picture.tile)
+    too_large = pixels > (MAX_SLOW if slow else MAX_PIXELS) or max(picture.size) > MAX_SIDE
+    return f"it claims {picture.width} × {picture.height} pixels" if too_large else ""
 
 
 _one_at_a_time = Lock()

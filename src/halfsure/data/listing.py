@@ -1,6 +1,6 @@
 """Which files of a folder are samples, and the class of each, in any of the three ways people keep them.
 
-- `labeled/<class>/*` and `unlabeled/*`, with `val/<class>/*` and `test/<class>/*` where there are such;
+- `labeled/<class>/*` (or `train/<class>/*`) and `unlabeled/*`, with `val/<class>/*` and `test/<class>/*` if any;
 - `<class>/*`, of which some are then drawn as labeled;
 - any folder with a CSV of `path,label`; files with an empty label, or that it does not name, are unlabeled.
 """
@@ -33,6 +33,7 @@ __all__ = [
     "lists_paths",
     "parts_of",
     "relative",
+    "training_folder",
     "with_unlisted",
 ]
 
@@ -125,12 +126,20 @@ def parts_of(folder: Path, table: Path | None, files: Files, group: str | None =
         return {"train": with_unlisted(folder, table, listed(folder, table, group=group), files)}
     if group is not None:
         raise DataError(f"{folder} has no CSV to have the column {group!r:.80}; name one: --table, or table=")
-    if not (folder / "labeled").is_dir():
+    if (known_in := training_folder(folder)) is None:
         return {"train": _by_class(folder, files)}
     loose = files.below(folder / "unlabeled", folder) if (folder / "unlabeled").is_dir() else []
-    known = _by_class(folder / "labeled", files)
+    known = _by_class(known_in, files)
     train = Listing(known.paths + loose, [*known.names, *[None] * len(loose)])
     return {"train": train} | {name: _by_class(folder / name, files) for name in HELD_OUT if (folder / name).is_dir()}
+
+
+def training_folder(folder: Path) -> Path | None:
+    """Where the classes of a folder with parts are: in `labeled`, or else in `train`; None if it has no parts."""
+    if (folder / "labeled").is_dir():
+        return folder / "labeled"
+    others = {path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith((".", "__"))}
+    return folder / "train" if "train" in others <= RESERVED else None
 
 
 def classes_of(train: Listing, folder: Path, files: Files) -> tuple[str, ...]:

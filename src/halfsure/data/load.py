@@ -17,7 +17,7 @@ from halfsure.data.splits import Split, draw_labels
 from halfsure.data.tables import TextEncoder
 from halfsure.settings.compose import fill
 
-__all__ = ["choose_labels", "hold_out", "load", "load_seeds"]
+__all__ = ["choose_labels", "draw_seeds", "hold_out", "load", "read_source"]
 
 VALIDATION = 0xAA1  # keeps this draw apart from that of the labels
 
@@ -59,30 +59,34 @@ def load(
     told |= {"drop": drop if isinstance(drop, str) else listing(drop)} if drop else {}
     told |= {"size": size} if size is not None else {}
     told |= {"skip_bad": skip_bad} if skip_bad else {}
-    return load_seeds(source, [seed], labels=labels, split=split, text_encoder=text_encoder, **told)[0]
+    data = read_source(source, text_encoder=text_encoder, **told)
+    return draw_seeds(data, [seed], labels=labels, split=split)[0]
 
 
-def load_seeds(
-    source: str | os.PathLike[str],
+def read_source(source: str | os.PathLike[str], *, text_encoder: TextEncoder | None = None, **settings: Any) -> Data:
+    """Every sample of a source; `settings` are its reader's, and `decoded=False` leaves pictures in their files."""
+    reader = reader_of(str(source))
+    lazily = {"decoded": settings.pop("decoded")} if "decoded" in settings else {}
+    told = fill({"reader": reader.Settings}, settings, f"{source}, read as {reader.about},")["reader"]
+    if text_encoder is not None and "text_encoder" not in inspect.signature(reader.read).parameters:
+        raise DataError(f"text_encoder is for the texts of tables, and {source} is read as {reader.about}; omit it")
+    more = lazily if text_encoder is None else {"text_encoder": text_encoder}
+    return reader.read(str(source), told, **more)
+
+
+def draw_seeds(
+    data: Data,
     seeds: Sequence[int],
     *,
     labels: int | None = None,
     split: str | os.PathLike[str] | None = None,
     usual: int | None = None,
     val: int = 0,
-    text_encoder: TextEncoder | None = None,
-    **settings: Any,
 ) -> list[Data]:
-    """What `load` gives for each of several seeds; the source is read once, and its samples are shared.
+    """The same data with the labels of each seed; `val` samples are to be held out afterwards.
 
-    `val` samples are to be held out afterwards.
+    If nothing is said, `usual` labels of each class are drawn.
     """
-    reader = reader_of(str(source))
-    told = fill({"reader": reader.Settings}, settings, f"{source}, read as {reader.about},")["reader"]
-    if text_encoder is not None and "text_encoder" not in inspect.signature(reader.read).parameters:
-        raise DataError(f"text_encoder is for the texts of tables, and {source} is read as {reader.about}; omit it")
-    more = {} if text_encoder is None else {"text_encoder": text_encoder}
-    data = reader.read(str(source), told, **more)
     if usual is not None and labels is None and split is None:
         labels = usual * len(data.classes)
 

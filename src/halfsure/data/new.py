@@ -2,7 +2,7 @@
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ from halfsure.data.files import shown
 from halfsure.data.frames import SUFFIXES as TABLES
 from halfsure.data.frames import load_frame
 from halfsure.data.image_folder import IMAGES, decoded_file
-from halfsure.data.images import decode
+from halfsure.data.images import decode, look
 from halfsure.data.label_values import is_unlabeled
-from halfsure.data.listing import Files, Listing, listed, lists_paths, relative, with_unlisted
+from halfsure.data.listing import Files, Listing, listed, lists_paths, relative, training_folder, with_unlisted
 from halfsure.data.npy import read_fields
-from halfsure.data.tables import LENIENT, Column, TableEncoding, TextEncoder, encode_texts
+from halfsure.data.originals import Originals, PictureArray, PictureFiles
+from halfsure.data.tables import LENIENT, Column, Restored, TableEncoding, TextEncoder, encode_texts
+from halfsure.data.text import TextEncoding
 from halfsure.data.text_folder import TEXTS, read_texts
 
 __all__ = ["New", "read", "samples_of"]
@@ -44,20 +46,25 @@ class New:
     """A class name each, None where it has none; None if no sample has one."""
     called: str = "name"
     """What the names are: the id column of a table, where it has one."""
+    originals: Originals | None = None
+    """The pictures themselves, where they are for an encoder and the samples hold nothing yet."""
 
 
 def read(
     source: str | os.PathLike[str],
     encoding: dict[str, Any] | None,
     *,
-    shape: tuple[int, ...],
+    shape: tuple[int, ...] | None,
     lenient: bool = False,
     skip_bad: bool = False,
     test: bool = False,
     root: str | os.PathLike[str] | None = None,
     text_encoder: TextEncoder | None = None,
+    restored: Restored = TextEncoding.from_json,
 ) -> New:
     """Read samples for a model whose run has this `encoding`, and whose samples this `shape`.
+
+    Without a `shape` pictures stay as they are, as originals; `restored` opens what encodes texts.
 
     A model of images takes a folder of pictures, one picture, a CSV of paths, or arrays; one of a table a table with
     the same columns, or, where these are a single text, a folder of .txt files or one such file; one of rows arrays X
@@ -72,9 +79,9 @@ def read(
         ((360, 8, 8, 1), ['0', '1'], ['4', '8'])
     """
     path = Path(source)
-    kind = encoding["kind"] if encoding else "image" if len(shape) == 3 else "array"
+    kind = encoding["kind"] if encoding else "array" if shape and len(shape) == 1 else "image"
     if kind == "table":
-        table = _encoding(encoding or {})
+        table = _encoding(encoding or {}, restored)
         if path.is_dir() or path.suffix.lower() in TEXTS.suffixes:
             found = _text_files(path, table, text_encoder, test=test)
         else:
@@ -85,6 +92,8 @@ def read(
         found = _official(str(source), root)
     elif path.suffix.lower() in ARRAYS or (path / "X.npy").is_file():
         found = _arrays(path, test)
+    elif shape is None:
+        found = _undecoded(path, skip_bad=skip_bad, test=test)
     elif kind == "array":
         raise DataError(
             f"{path}: the model was trained on arrays; give an .npz with X of shape (n, {shape[0]}), or .npy"
@@ -93,6 +102,8 @@ def read(
         found = _pictures(path, (shape[0], shape[1], shape[2]), skip_bad=skip_bad, test=test)
     if len(found.samples) == 0:
         raise DataError(f"{source} holds no sample")
+    if shape is None:
+        return found if found.originals is not None else _as_originals(found, str(source))
     if found.samples.shape[1:] != shape:
         raise DataError(f"{source} has samples of shape {found.samples.shape[1:]}, but the model takes {shape}")
     return found
@@ -104,6 +115,7 @@ def samples_of(
     *,
     shape: tuple[int, ...],
     kind: str,
+    restored: Restored = TextEncoding.from_json,
 ) -> NDArray[Any]:
     """Whatever a person has → samples of this `shape` and `kind`, for a model of this `encoding`. → (n, *shape).
 
@@ -111,8 +123,8 @@ def samples_of(
     and a list of texts its one column of text. Arrays are taken as samples.
     """
     if isinstance(X, str | os.PathLike):
-        return read(X, encoding, shape=shape).samples
-    table = _encoding(encoding or {}) if (encoding or {}).get("kind") == "table" else None
+        return read(X, encoding, shape=shape, restored=restored).samples
+    table = _encoding(encoding or {}, restored) if (encoding or {}).get("kind") == "table" else None
     columns = () if table is None else table.columns
     frame = X if hasattr(X, "columns") and hasattr(X, "isna") else None
     texts = None if frame is not None or hasattr(X, "detach") or hasattr(X, "tocsr") else _texts(X)
@@ -208,6 +220,22 @@ def _pictures(path: Path, shape: tuple[int, int, int], *, skip_bad: bool, test: 
     return New(decoded.images, names, _any(labels))
 
 
+def _undecoded(path: Path, *, skip_bad: bool, test: bool) -> New:
+    """Every picture that a path stands for, left in its file."""
+    folder, listing = _files(path, IMAGES, test)
+    kept = look(listing.paths, skip_bad=skip_bad, whole=skip_bad).kept
+    files = [listing.paths[i] for i in kept]
+    labels = _any([listing.names[i] for i in kept])
+    return New(np.empty((len(files), 0), np.float32), relative(files, folder), labels, originals=PictureFiles(files))
+
+
+def _as_originals(found: New, source: str) -> New:
+    """Pictures of an array, for an encoder."""
+    if found.samples.ndim != 4:
+        raise DataError(f"{source} holds no pictures, but samples of shape {found.samples.shape[1:]}")
+    return replace(found, originals=PictureArray(found.samples))
+
+
 def _files(path: Path, files: Files, test: bool) -> tuple[Path, Listing]:
     """The folder that a path stands for, and its files."""
     if test and (path / "test").is_dir():
@@ -239,7 +267,7 @@ def _below(folder: Path, files: Files) -> Listing:
         some = listed(folder, tables[0], ("path",))
         return with_unlisted(folder, tables[0], some, files) if _any(some.names) else some
     paths = files.below(folder, folder)
-    training = (folder / "labeled").is_dir()  # then the first folders are parts of the data, not classes
+    training = training_folder(folder) is not None  # then the first folders are parts of the data, not classes
     return Listing(paths, [_class_of(path.relative_to(folder).parts[:-1], training) for path in paths])
 
 
@@ -257,10 +285,10 @@ def _any(labels: Classes) -> Classes | None:
     return labels if any(label is not None for label in labels) else None
 
 
-def _encoding(fields: dict[str, Any]) -> TableEncoding:
+def _encoding(fields: dict[str, Any], restored: Restored) -> TableEncoding:
     """How a model's table is encoded; what a damaged or foreign file says in its place is refused."""
     try:
-        encoding = TableEncoding.from_json(fields)
+        encoding = TableEncoding.from_json(fields, restored)
         sound = isinstance(encoding.label, str) and bool(encoding.columns) and all(map(_is_sound, encoding.columns))
         sound &= all(isinstance(name, str) for name in (encoding.id or "", encoding.group or "", *encoding.dropped))
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError):

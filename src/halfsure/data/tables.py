@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,20 +17,33 @@ from numpy.typing import NDArray
 from halfsure.data.arrays import DENSE_LIMIT, encode_labels
 from halfsure.data.columns import cleaned, explained, find_column, names_in, warn_of_columns, warn_of_names, words_of
 from halfsure.data.copies import of_frame, warn_of_copies
-from halfsure.data.dataset import UNLABELED, Data, DataError, Names, Part, Text
+from halfsure.data.dataset import UNLABELED, Data, DataError, Encoded, Names, Part
 from halfsure.data.frames import SUFFIXES, load_frame
 from halfsure.data.keyed import label_column_of, with_labels
 from halfsure.data.reader import Reader
-from halfsure.data.text import TextEncoding, fit_text
+from halfsure.data.text import TextEncoding, TextRows, fit_text
 from halfsure.settings import EVERYDAY, PATH, Settings, register
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Column", "TableEncoding", "encode_texts", "fit_table", "read_frame", "read_table"]
+__all__ = ["Column", "TableEncoding", "encode_texts", "fit_table", "fitted", "read_frame", "read_table"]
 
 Rows = NDArray[np.float32]
-TextEncoder = Callable[[list[str]], Any]
+
+
+class TextFitter(Protocol):
+    """Something that learns from training texts, or only looks at them, how texts become rows."""
+
+    def fit(self, texts: list[str]) -> TextRows:
+        """Training texts → what encodes them and others."""
+        ...
+
+
+TextEncoder = Callable[[list[str]], Any] | TextFitter
+"""A function of one's own that makes rows of texts, or something that says what does."""
+Restored = Callable[[dict[str, Any]], TextRows]
+"""What was kept of an encoder → the encoder."""
 MOST_CATEGORIES = 50
 """A category beyond the most frequent ones counts as another."""
 LENIENT = "mend the table, or be lenient (--lenient): new columns are then passed over, new values count as unknown"
@@ -52,13 +65,13 @@ class Column:
     categories: tuple[str, ...] = ()
     more: bool = False
     """Whether training had more categories than are kept, so that others count as rare ones."""
-    text: TextEncoding | None = None
+    text: TextRows | None = None
 
     @property
     def width(self) -> int:
         """How many features it becomes."""
         if self.kind == "text":
-            return 0 if self.text is None else self.text.vectors.shape[1]
+            return 0 if self.text is None else self.text.width
         return 2 if self.kind == "number" else len(self.categories) + 1
 
 
@@ -111,14 +124,14 @@ class TableEncoding:
                     where = f"the column {column.name!r}, row {row}"
                     raise DataError(f"{where}, holds {value!r}, which training did not have; {LENIENT}")
 
-    def texts(self, frame: "pd.DataFrame") -> tuple[Text, ...]:
-        """The words of the columns that hold text, for views that leave some out."""
+    def encoded(self, frame: "pd.DataFrame") -> tuple[Encoded, ...]:
+        """The columns that hold text, for views of them."""
         found, first = [], 0
         frame = frame.rename(columns=str)
         for column in self.columns:
             if column.text is not None:
                 strings = [string or "" for string in words_of(frame[column.name])]
-                found.append(Text(first, column.text, column.text.read(strings)))
+                found.append(column.text.beside(first, strings))
             first += column.width
         return tuple(found)
 
@@ -132,11 +145,11 @@ class TableEncoding:
         return {"label": self.label, "columns": columns} | {name: value for name, value in more.items() if value}
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> "TableEncoding":
-        """The inverse of `to_json`."""
+    def from_json(cls, fields: dict[str, Any], restored: Restored = TextEncoding.from_json) -> "TableEncoding":
+        """The inverse of `to_json`; `restored` opens what encodes texts."""
         columns = []
         for column in fields["columns"]:
-            text = TextEncoding.from_json(column["text"]) if column["text"] else None
+            text = restored(column["text"]) if column["text"] else None
             columns.append(Column(**(column | {"categories": tuple(column["categories"]), "text": text})))
         dropped = tuple(fields.get("dropped", ()))
         return cls(fields["label"], tuple(columns), fields.get("id"), fields.get("group"), dropped)
@@ -259,7 +272,7 @@ def read_frame(
         np.flatnonzero(labels != UNLABELED),
         test=part,
         encoding={"kind": "table", **encoding.to_json()},
-        texts=encoding.texts(frame),
+        encoded=encoding.encoded(frame),
         notes=(explained(frame, encoding),),
     )
 
@@ -294,7 +307,7 @@ def _fit(values: "pd.Series[Any]", name: str, text_encoder: TextEncoder | None) 
         return Column(name, "number", mean=float(finite.mean()), scale=float(finite.std()) or 1.0)
     strings = [value for value in cleaned(values) if value is not None]
     if strings and np.mean([len(value.split()) for value in strings[:1000]]) >= WORDS_OF_TEXT:
-        return Column(name, "text", text=None if text_encoder else fit_text(strings))
+        return Column(name, "text", text=fitted(strings, text_encoder))
     counts = Counter(strings)
     common = [category for category, _ in counts.most_common(MOST_CATEGORIES)]
     return Column(name, "category", categories=tuple(sorted(common)), more=len(counts) > MOST_CATEGORIES)
@@ -323,11 +336,18 @@ def _encode(column: Column, values: "pd.Series[Any]", text_encoder: TextEncoder 
     return rows
 
 
+def fitted(texts: list[str], text_encoder: TextEncoder | None) -> TextRows | None:
+    """How training texts become rows; None where a function of one's own says so, which has to be given again."""
+    if text_encoder is None:
+        return fit_text(texts)
+    return None if callable(text_encoder) else text_encoder.fit(texts)
+
+
 def encode_texts(column: Column, texts: list[str], text_encoder: TextEncoder | None) -> Rows:
     """Texts of a column as rows of numbers. → (n, dimensions)."""
     if column.text is not None:
         return column.text.rows(texts)
-    if text_encoder is None:
+    if not callable(text_encoder):
         raise DataError(f"the column {column.name!r} was encoded by an encoder of yours; give it again")
     rows = np.asarray(text_encoder(texts), dtype=np.float32)
     if rows.ndim != 2 or len(rows) != len(texts):

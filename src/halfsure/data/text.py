@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,10 @@ from scipy.sparse import csr_matrix
 from halfsure.data.files import DataError
 from halfsure.data.reduce import main_directions
 
-__all__ = ["TextEncoding", "Words", "fit_text"]
+if TYPE_CHECKING:
+    from halfsure.data.dataset import Encoded
+
+__all__ = ["TextEncoding", "TextRows", "Words", "fit_text"]
 
 WORD = re.compile(r"\w+")
 MOST_WORDS, DIMENSIONS = 20_000, 64
@@ -28,6 +31,27 @@ PIECE, MOST_PIECES = 64, 20_000
 """Company is kept within so many words, and looked for in at most so many pieces of text."""
 SMOOTHING = 0.75
 """Rare words are taken as a little more common than they are: chance company of theirs would count too much."""
+
+
+class TextRows(Protocol):
+    """How texts become rows of numbers."""
+
+    @property
+    def width(self) -> int:
+        """Numbers of a text."""
+        ...
+
+    def rows(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Encode texts. → (n, width)."""
+        ...
+
+    def beside(self, first: int, texts: Sequence[str]) -> "Encoded":
+        """What training keeps of texts whose rows begin with the feature `first`, to make views of them."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything needed to encode again."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +85,17 @@ class TextEncoding:
     """(words,): the inverse document frequency."""
     vectors: NDArray[np.float32]
     """(words, dimensions)."""
+
+    @property
+    def width(self) -> int:
+        """Numbers of a text."""
+        return int(self.vectors.shape[1])
+
+    def beside(self, first: int, texts: Sequence[str]) -> "Encoded":
+        """The words of texts, for views that leave some out."""
+        from halfsure.data.dataset import Text  # noqa: PLC0415 - which needs this module
+
+        return Text(first, self, self.read(texts))
 
     def read(self, texts: Sequence[str]) -> Words:
         """Look the words up; those that were never seen are left out."""

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from halfsure._shown import nameless
-from halfsure.data.dataset import UNLABELED, Data, DataError, Part, Text
+from halfsure.data.dataset import UNLABELED, Data, DataError, Part
 from halfsure.data.dialect import OTHER, decoded
 from halfsure.data.files import opened
 from halfsure.data.images import SUFFIXES
 from halfsure.data.listing import Files, FolderSettings, Listing, classes_of, parts_of
 from halfsure.data.reader import Reader
-from halfsure.data.tables import Column, TableEncoding, TextEncoder, encode_texts
-from halfsure.data.text import fit_text
+from halfsure.data.tables import Column, TableEncoding, TextEncoder, encode_texts, fitted
 from halfsure.settings import register
 
 __all__ = ["TEXTS", "holds_texts", "read_text_folder", "read_texts"]
@@ -51,7 +50,7 @@ def read_text_folder(
     listings = parts_of(folder, None if table is None else Path(table), TEXTS, group_column)
     classes = classes_of(listings["train"], folder, TEXTS)
     texts = {name: read_texts(listing.paths) for name, listing in listings.items()}
-    column = Column("text", "text", text=None if text_encoder else fit_text(texts["train"]))
+    column = Column("text", "text", text=fitted(texts["train"], text_encoder))
 
     def part(name: str, listing: Listing) -> Part:
         rows = encode_texts(column, texts[name], text_encoder)
@@ -67,7 +66,7 @@ def read_text_folder(
         test=parts.get("test"),
         val=parts.get("val"),
         encoding={"kind": "table", **TableEncoding("label", (column,)).to_json()},
-        texts=() if column.text is None else (Text(0, column.text, column.text.read(texts["train"])),),
+        encoded=() if column.text is None else (column.text.beside(0, texts["train"]),),
     )
 
 

@@ -68,6 +68,8 @@ class Encoder(Part):
     """How many features a sample has."""
     checksum: str
     """SHA-256 of the weights: other weights give other features."""
+    opened_as: tuple[str, dict[str, Any]] | None = None
+    """The name and the settings by which another process opens the same; None where there is no such way."""
     precision: str = "float32"
     """What it calculates in here, and by what."""
     full_name: str

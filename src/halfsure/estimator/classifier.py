@@ -17,14 +17,19 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from halfsure._checks import check_count, check_number
+from halfsure.bank.banked import Banked, plain_features, ready
+from halfsure.bank.seeing import NONE, EncoderWanted, TextsSeen, see_pictures
 from halfsure.data import Data, Part
 from halfsure.data.arrays import name_each
 from halfsure.data.columns import warn_of_columns
-from halfsure.data.dataset import UNLABELED
+from halfsure.data.dataset import UNLABELED, Text
+from halfsure.data.embeddings import Embedding
+from halfsure.data.originals import PictureArray
+from halfsure.encoders import Encoder
 from halfsure.estimator.answer import make_report, warn_of_fallback
 from halfsure.estimator.features import ShapedEncoder, as_plain, choose_encoder
 from halfsure.estimator.labels import known_labels, read_labels
-from halfsure.estimator.plan import make_config, shared_time, supervised
+from halfsure.estimator.plan import make_config, shared_time, supervised, wanted_encoder
 from halfsure.learners.automatic import AUTO
 from halfsure.runs.model_file import set_temperature
 from halfsure.runs.run import MODEL, Run
@@ -44,6 +49,8 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
     Args:
         method: in the paper's notation (`halfsure methods` lists them), or "auto": chosen by the kind of data.
+        encoder: the name of a pretrained network that pictures or texts are seen through (`halfsure encoders` lists
+            them), or one of your own: `halfsure.encoders.own(…)`. "auto" is the best installed, "none" does without.
         net: the name of a network, such as "mlp-64" or "wrn-16-2", or an `nn.Module` of your own that returns logits;
             None is the preset's. Yours is copied, never changed.
         views: your own weak and strong views, {"weak": …, "strong": …}, as `halfsure.fit` takes them.
@@ -90,6 +97,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         self,
         method: str = AUTO,
         *,
+        encoder: str | Encoder = AUTO,
         net: str | nn.Module | None = None,
         views: Views | None = None,
         steps: int | None = None,
@@ -104,6 +112,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.method = method
+        self.encoder = encoder
         self.net = net
         self.views = views
         self.steps = steps
@@ -141,6 +150,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             )
         config, why = make_config(self, data)
         held = self._hold_out(data, config.seed)
+        ready(data, config.algorithm(data).views)  # once, and not in every process that trains
         alone = supervised(data, config, self.settings or ()) if held and config.method != "supervised" else None
         if self.time is not None:
             models = 1 + len(held) * (1 if alone is None else 2)
@@ -155,7 +165,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             unlabeled=len(data.train) - len(data.labeled),
             folds=folds,
             baseline=baseline,
-            learnt=bool(data.texts) or getattr(self.encoder_, "directions", None) is not None,
+            learnt=self._learnt(data),
         )
         if alone is not None and self.report_.fell_back:
             warn_of_fallback(config.method, self.report_)
@@ -224,21 +234,45 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def _read(self, X: Any, y: Any, groups: Any) -> Data:  # noqa: N803
         """Encode samples and labels."""
         labels, self.classes_ = read_labels(y)
-        self.encoder_ = choose_encoder(X, shaped=isinstance(self.net, nn.Module))
+        wanted = wanted_encoder(self)
+        own = self.encoder if isinstance(self.encoder, Encoder) else None
+        texts = TextsSeen(wanted, own)
+        self.encoder_ = choose_encoder(X, shaped=isinstance(self.net, nn.Module), texts=texts)
         samples = self.encoder_.fit(self, X)
         if hasattr(X, "columns") and hasattr(X, "isna"):
             warn_of_columns(X.rename(columns=str), map(str, X.columns), options=False)
         if len(samples) != len(labels):
             raise ValueError(f"X has {len(samples)} samples and y has {len(labels)} labels: give one label a sample")
-        return Data(
+        encoded = self.encoder_.encoded(X)
+        data = Data(
             "X",
             self.encoder_.kind,
             tuple(str(name) for name in self.classes_.tolist()),
             Part(samples, labels, groups=name_each("groups", groups)),
             np.flatnonzero(labels != UNLABELED),
             encoding=self.encoder_.as_json(),
-            texts=self.encoder_.texts(X),
+            encoded=encoded,
+            notes=(*texts.told, *(one.note for one in encoded if isinstance(one, Embedding))),
         )
+        return self._seen(data, wanted, own)
+
+    def _seen(self, data: Data, wanted: EncoderWanted, own: Encoder | None) -> Data:
+        """The same through an encoder of pictures, if there is to be one."""
+        self.opener_ = None
+        if data.kind != "image" or wanted.encoder == NONE:
+            if all(isinstance(one, Embedding) for one in data.encoded) and (
+                own is not None or wanted.encoder not in (AUTO, NONE)
+            ):
+                raise ValueError("X holds neither pictures nor texts for an encoder: take encoder='none'")
+            return data
+        seen = see_pictures(data, wanted, own=own)
+        self.opener_ = next((one.opener for one in seen.encoded if isinstance(one, Banked)), None)
+        return seen
+
+    def _learnt(self, data: Data) -> bool:
+        """Whether the rows themselves were learnt from all samples, as those of words are."""
+        words = any(isinstance(one, Text) for one in data.encoded)
+        return words or getattr(self.encoder_, "directions", None) is not None
 
     def _hold_out(self, data: Data, seed: int) -> list[NDArray[np.int64]]:
         """Which labeled samples are held out, fold by fold."""
@@ -304,7 +338,8 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
     def _samples(self, X: Any) -> NDArray[Any]:  # noqa: N803
         check_is_fitted(self)
-        return self.encoder_.encode(self, as_plain(X))
+        samples = self.encoder_.encode(self, as_plain(X))
+        return samples if self.opener_ is None else plain_features(PictureArray(samples), self.opener_.encoder)
 
     def _evidence(self, what: str) -> Evidence:
         if self.evidence_ is None:

@@ -12,10 +12,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
-from halfsure.data.dataset import DataError, Kind, Text
+from halfsure.data.dataset import DataError, Encoded, Kind
+from halfsure.data.embeddings import Embedding, embedding_in
 from halfsure.data.reduce import main_directions
-from halfsure.data.tables import LENIENT, Column, TableEncoding, fit_table
-from halfsure.data.text import TextEncoding, fit_text, unit
+from halfsure.data.tables import LENIENT, Column, TableEncoding, TextEncoder, fit_table, fitted
+from halfsure.data.text import TextRows, unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +41,7 @@ class Encoder(Protocol):
         """Encode new samples, once they are seen to be like those of training."""
         ...
 
-    def texts(self, X: Any) -> tuple[Text, ...]:  # noqa: N803
+    def encoded(self, X: Any) -> tuple[Encoded, ...]:  # noqa: N803
         """The texts among the features, for views that leave words out."""
         ...
 
@@ -49,14 +50,17 @@ class Encoder(Protocol):
         ...
 
 
-def choose_encoder(X: Any, *, shaped: bool) -> Encoder:  # noqa: N803
-    """The encoder for this kind of X; `shaped` allows arrays of any shape, for a network of one's own."""
+def choose_encoder(X: Any, *, shaped: bool, texts: TextEncoder | None = None) -> Encoder:  # noqa: N803
+    """The encoder for this kind of X; `shaped` allows arrays of any shape, for a network of one's own.
+
+    `texts` says how texts become rows.
+    """
     if _is_mixed(X):
-        return TableEncoder()
+        return TableEncoder(texts)
     if strings := _strings(X):
         if not all(isinstance(value, str) for value in strings):
             raise ValueError("some of the texts in X are no strings: write '' where there is none")
-        return TextsEncoder()
+        return TextsEncoder(texts)
     if getattr(X, "dtype", None) == np.uint8 and getattr(X, "ndim", 0) in (3, 4):
         return ImageEncoder()
     if issparse(X):
@@ -69,7 +73,7 @@ class _Plain:
 
     kind: Kind = "array"
 
-    def texts(self, X: Any) -> tuple[Text, ...]:  # noqa: N803
+    def encoded(self, X: Any) -> tuple[Encoded, ...]:  # noqa: N803
         """None."""
         return ()
 
@@ -82,9 +86,17 @@ class _Plain:
 class RowEncoder(_Plain):
     """Rows of numbers, checked as scikit-learn checks them."""
 
+    embedding: Embedding | None = None
+
     def fit(self, owner: BaseEstimator, X: Any) -> NDArray[np.float32]:  # noqa: N803
         """See `Encoder`."""
-        return self._take(owner, X, reset=True)
+        rows = self._take(owner, X, reset=True)
+        self.embedding = embedding_in(rows)
+        return rows
+
+    def encoded(self, X: Any) -> tuple[Encoded, ...]:  # noqa: N803
+        """All of the features, where they are an embedding."""
+        return (self.embedding,) if self.embedding else ()
 
     def encode(self, owner: BaseEstimator, X: Any) -> NDArray[np.float32]:  # noqa: N803
         """See `Encoder`."""
@@ -188,12 +200,14 @@ class ImageEncoder(_Plain):
 class TextsEncoder(_Plain):
     """A list of strings."""
 
-    encoding: TextEncoding | None = None
+    fitter: TextEncoder | None = None
+    encoding: TextRows | None = None
 
     def fit(self, owner: BaseEstimator, X: Any) -> NDArray[np.float32]:  # noqa: N803
         """See `Encoder`."""
         texts = _strings(X)
-        self.encoding = fit_text(texts)
+        self.encoding = fitted(texts, self.fitter)
+        assert self.encoding is not None  # of a function of one's own an encoder is made first
         owner.n_features_in_ = 1
         return self.encoding.rows(texts)
 
@@ -205,10 +219,10 @@ class TextsEncoder(_Plain):
         assert self.encoding is not None
         return self.encoding.rows(texts)
 
-    def texts(self, X: Any) -> tuple[Text, ...]:  # noqa: N803
+    def encoded(self, X: Any) -> tuple[Encoded, ...]:  # noqa: N803
         """See `Encoder`."""
         assert self.encoding is not None
-        return (Text(0, self.encoding, self.encoding.read(_strings(X))),)
+        return (self.encoding.beside(0, _strings(X)),)
 
     def as_json(self) -> dict[str, Any] | None:
         """As a table with a single column, `text`."""
@@ -220,6 +234,7 @@ class TextsEncoder(_Plain):
 class TableEncoder(_Plain):
     """A DataFrame with numbers, categories and texts."""
 
+    fitter: TextEncoder | None = None
     encoding: TableEncoding | None = None
 
     def fit(self, owner: BaseEstimator, X: "pd.DataFrame") -> NDArray[np.float32]:  # noqa: N803
@@ -227,7 +242,7 @@ class TableEncoder(_Plain):
         names = [str(name) for name in X.columns]
         if "" in names or len(set(names)) < len(names):
             raise ValueError("the columns of X need names, and each another one")
-        self.encoding = fit_table(X)
+        self.encoding = fit_table(X, text_encoder=self.fitter)
         owner.feature_names_in_ = np.array(names, dtype=object)
         owner.n_features_in_ = X.shape[1]
         return self.encoding.rows(X)
@@ -242,10 +257,10 @@ class TableEncoder(_Plain):
         except DataError as error:
             raise DataError(str(error).removesuffix(f"; {LENIENT}")) from None  # which cannot be asked for here
 
-    def texts(self, X: "pd.DataFrame") -> tuple[Text, ...]:  # noqa: N803
+    def encoded(self, X: "pd.DataFrame") -> tuple[Encoded, ...]:  # noqa: N803
         """See `Encoder`."""
         assert self.encoding is not None
-        return self.encoding.texts(X)
+        return self.encoding.encoded(X)
 
     def as_json(self) -> dict[str, Any] | None:
         """See `Encoder`."""

@@ -9,21 +9,24 @@ from sklearn.utils import check_random_state
 from torch import nn
 
 from halfsure._checks import check_count
+from halfsure.bank.seeing import NONE, EncoderWanted
 from halfsure.data import Data
+from halfsure.encoders import Encoder
 from halfsure.learners.automatic import AUTO, SHARES, Choice, choose
 from halfsure.methods import layout, parse
 from halfsure.runs.tensorboard import require_events
-from halfsure.settings import Settings
+from halfsure.settings import Settings, declared
 from halfsure.training.config import Config, parse_time
 from halfsure.training.presets import preset
 
-__all__ = ["make_config", "shared_time", "supervised"]
+__all__ = ["make_config", "shared_time", "supervised", "wanted_encoder"]
 
-PARAMETERS = {name: name for name in ("method", "net", "steps", "time", "class_weight", "prior")} | {
+PARAMETERS = {name: name for name in ("method", "net", "steps", "time", "class_weight", "prior", "encoder")} | {
     "seed": "random_state"
 }
 """Settings that a parameter of the classifier stands for."""
 OF_NETWORKS = ("norm", "dropout")
+OF_ENCODERS = {setting.name for setting in declared(EncoderWanted)} - {"encoder"}
 PRIORS = (AUTO, "labels", "estimate", "uniform")
 
 
@@ -50,6 +53,22 @@ def make_config(owner: Any, data: Data) -> tuple[Config, str]:
     config = config.replace(method=config.parsed.name, **(settings | own))
     config.algorithm()  # refuses combinations that the method cannot have
     return config, why
+
+
+def wanted_encoder(owner: Any) -> EncoderWanted:
+    """Which encoder pictures and texts are seen through, with its settings."""
+    told = {name: value for name, value in (owner.settings or {}).items() if name in OF_ENCODERS}
+    encoder: Any = owner.encoder
+    if not isinstance(encoder, str | Encoder):
+        raise ValueError(  # noqa: TRY004 - as scikit-learn
+            "encoder is the name of one (`halfsure encoders` lists them), 'auto', 'none', or one of your own, "
+            f"halfsure.encoders.own(…), got {encoder!r:.60}"
+        )
+    if isinstance(encoder, Encoder):
+        return EncoderWanted(**told)
+    if encoder == AUTO and (owner.net is not None or owner.views is not None):
+        encoder = NONE  # both are for samples as they are
+    return EncoderWanted(encoder, **told)
 
 
 def supervised(data: Data, config: Config, own: Iterable[str]) -> Config:
@@ -87,7 +106,7 @@ def _check_kinds(owner: Any) -> None:
 
 def _check_settings(owner: Any) -> dict[str, Any]:
     """A person's own settings; those that no part has are refused once the parts are known."""
-    own = dict(owner.settings or {})
+    own = {name: value for name, value in (owner.settings or {}).items() if name not in OF_ENCODERS}
     for name in own:
         if name in PARAMETERS:
             raise ValueError(f"{name} is not one of the settings: give it as {PARAMETERS[name]}= instead")

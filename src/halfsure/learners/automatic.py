@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from halfsure.data import Data
+from halfsure.data.dataset import Text
 
 __all__ = ["AUTO", "SHARES", "Choice", "choose"]
 
@@ -28,7 +29,9 @@ def choose(data: Data) -> Choice:
     shares = {"prior": "labels"}
     if data.kind == "image":
         return Choice("fixmatch-ads", "ahead of FixMatch on MNIST and digits with few labels", shares)
-    if data.texts:
+    if any(hasattr(one, "view") for one in data.encoded):
+        return Choice("fixmatch-ads", "the same as for pictures and texts without an encoder", shares)
+    if any(isinstance(one, Text) for one in data.encoded):
         return Choice(
             "fixmatch-ads", "close to the best on AG News with few labels, and far ahead of labels alone", shares
         )

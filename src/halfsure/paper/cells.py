@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from halfsure.bank.opening import DataConfig, open_data
+from halfsure.bank.seeing import NONE
 from halfsure.data import Data
-from halfsure.data.opening import DataConfig, open_data
 from halfsure.training.config import Config
 from halfsure.training.presets import preset
 
@@ -63,7 +64,7 @@ class Cell:
     def data_config(self, root: str | None = None) -> DataConfig:
         """Which samples and labels, of a set below `root`."""
         reader = {} if root is None else {"root": root}
-        return DataConfig(labels=self.column.labels, val=self.held_out, reader=reader)
+        return DataConfig(NONE, labels=self.column.labels, val=self.held_out, reader=reader)
 
     def open(self, root: str | None = None) -> Data:
         """Its data, with the labels that the seed chooses."""

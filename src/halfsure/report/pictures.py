@@ -17,6 +17,7 @@ LARGEST = 64
 COLOURS = 64
 """Of larger images: a dozen photographs should not outweigh the page."""
 VALUES = 6
+LETTERS = 280
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,10 @@ class Picture:
     """The file in base64."""
 
 
-def picture(sample: NDArray[Any]) -> Picture | str:
-    """An image (height, width, channels), or the first values of anything else."""
+def picture(sample: NDArray[Any] | str) -> Picture | str:
+    """An image (height, width, channels), the beginning of a text, or the first values of anything else."""
+    if isinstance(sample, str):
+        return sample if len(sample) <= LETTERS else f"{sample[:LETTERS]} …"
     if sample.ndim != 3 or sample.dtype != np.uint8:
         values = sample.reshape(-1)
         shown = ", ".join(f"{value:.3g}" for value in values[:VALUES].tolist())

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfsure._shown import without_places
+from halfsure.bank.opening import find_source, open_again
 from halfsure.data import Data, DataError, DataWarning, Part, Split
-from halfsure.data.opening import find_source, open_again
+from halfsure.data.originals import Originals
 from halfsure.report.pictures import picture
 from halfsure.report.reading import Record
 from halfsure.report.study import Study
@@ -30,7 +31,8 @@ class Chosen:
     """Samples of one part of the data, with what the model says of them."""
 
     part: str
-    samples: NDArray[Any]
+    samples: NDArray[Any] | Originals
+    """Or the pictures and texts that they were made of."""
     indices: NDArray[np.int64]
     """Where each sample is in its part, (n,)."""
     names: NDArray[np.object_]
@@ -90,16 +92,18 @@ def _ask(run: Run, name: str, part: Part, rows: NDArray[np.int64]) -> Chosen:
     some = rows[np.linspace(0, len(rows) - 1, min(len(rows), LOOKED_AT)).astype(np.int64)] if len(rows) else rows
     taken, where = part.samples[some], "training" if name == "unlabeled" else name
     probs = run.probs(run.logits(taken)).numpy() if len(some) else np.zeros((0, len(run.classes)))
+    shown = taken if part.originals is None else part.originals.take(some)
     ids = [""] * len(some) if part.ids is None else part.ids[some]
     names = [called or f"{where} sample {row}" for called, row in zip(ids, some, strict=True)]
-    return Chosen(name, taken, some, np.array(names, dtype=object), probs, part.labels[some], len(some))
+    return Chosen(name, shown, some, np.array(names, dtype=object), probs, part.labels[some], len(some))
 
 
 def _take(found: Chosen, rows: list[int]) -> Chosen | None:
     if not rows:
         return None
-    each = ("samples", "indices", "names", "probs", "labels")
-    return replace(found, **{name: getattr(found, name)[rows] for name in each})
+    samples = found.samples[rows] if isinstance(found.samples, np.ndarray) else found.samples.take(np.array(rows))
+    each = ("indices", "names", "probs", "labels")
+    return replace(found, samples=samples, **{name: getattr(found, name)[rows] for name in each})
 
 
 def _unlabeled(data: Data) -> NDArray[np.int64]:
@@ -135,7 +139,8 @@ def _cards(chosen: Chosen | None, run: Run) -> dict[str, Any] | None:
     if chosen is None:
         return None
     cards = []
-    for sample, name, probs, label in zip(chosen.samples, chosen.names, chosen.probs, chosen.labels, strict=True):
+    samples = [chosen.samples[row] for row in range(len(chosen.samples))]
+    for sample, name, probs, label in zip(samples, chosen.names, chosen.probs, chosen.labels, strict=True):
         ranked = [(run.classes[c], probs[c]) for c in np.argsort(-probs, kind="stable")]
         shown = {"name": name, "picture": picture(sample)}
         truth, candidates = run.classes[label] if label >= 0 else None, [pair for pair in ranked if pair[1] > 0]

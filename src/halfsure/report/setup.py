@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from halfsure.bank.opening import DataSettings, path_settings
 from halfsure.data import Data, Part
-from halfsure.data.opening import DataSettings, path_settings
 from halfsure.report.elements import Cell, Table, number_cell
 from halfsure.report.reading import Record, within
 from halfsure.report.study import Group, Study

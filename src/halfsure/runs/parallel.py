@@ -18,8 +18,8 @@ from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
 from rich.console import Console
 
+from halfsure.bank.opening import DataConfig, lasting, open_data
 from halfsure.data import Data, DataError
-from halfsure.data.opening import DataConfig, lasting, open_data
 from halfsure.runs.board import Board
 from halfsure.runs.folder import Folder, flat_settings
 from halfsure.runs.run import error_on, readings

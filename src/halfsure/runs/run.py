@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from halfsure.bank.new_samples import samples_of
 from halfsure.data import DataError
-from halfsure.data.new import samples_of
+from halfsure.encoders import Encoder
 from halfsure.metrics import last_median
 from halfsure.runs.evidence import Evidence, load_evidence, noted_temperature
 from halfsure.runs.folder import Folder, flat_settings
@@ -71,11 +72,13 @@ class Run:
     """What config.json holds: every setting, versions, and what the data was."""
     path: Path | None = field(default=None)
     encoding: dict[str, Any] | None = field(default=None)
-    """How pictures or a table become samples, as `halfsure.data.new.read` takes it; None for plain arrays."""
+    """How pictures or a table become samples, as `halfsure.bank.new_samples.read` takes it; None for plain arrays."""
     temperature: float = 1.0
     """What the logits are divided by before they become probabilities; 1 if no labels were held out to fit it."""
     held: Evidence | None = field(default=None, repr=False)
     """What held-out labels say, where that is not in the folder."""
+    encoder: Encoder | None = field(default=None, repr=False)
+    """An encoder of one's own, which was given again; others are opened by their names."""
 
     @cached_property
     def evidence(self) -> Evidence | None:
@@ -141,7 +144,8 @@ class Run:
         return self.answers(self._samples(X), coverage=coverage).sets(self.classes)
 
     def _samples(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        return samples_of(X, self.encoding, shape=self.preprocessing.shape, kind=self.preprocessing.kind)
+        about = self.preprocessing
+        return samples_of(X, self.encoding, shape=about.shape, kind=about.kind, encoder=self.encoder)
 
     def _checked(self, what: str) -> Evidence:
         """What held-out labels say, for a question that cannot be answered without them."""
@@ -173,8 +177,10 @@ class Run:
         return flat_settings(self.config)
 
 
-def load(path: str | os.PathLike[str], model: nn.Module | None = None) -> Run:
-    """Open a run folder or its model file. A network of one's own has to be given again, its weights are replaced.
+def load(path: str | os.PathLike[str], model: nn.Module | None = None, encoder: Encoder | None = None) -> Run:
+    """Open a run folder or its model file.
+
+    A network of one's own has to be given again, its weights are replaced; so has an encoder of one's own.
 
     Examples:
         >>> import halfsure
@@ -203,6 +209,7 @@ def load(path: str | os.PathLike[str], model: nn.Module | None = None) -> Run:
         folder.path if config else None,
         stored.encoding,
         noted if noted is not None else noted_temperature(folder.path) if config else 1.0,
+        encoder=encoder,
     )
 
 

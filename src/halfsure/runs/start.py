@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,10 @@ from rich.console import Console
 from torch import nn
 
 from halfsure._checks import check_count
+from halfsure.bank.banked import ready
+from halfsure.bank.opening import DataConfig, find_source, kept, open_again
+from halfsure.bank.seeing import NONE, encoder_of
 from halfsure.data import Data
-from halfsure.data.opening import DataConfig, find_source, kept, open_again
 from halfsure.runs.folder import FLAT, Folder
 from halfsure.runs.run import Run
 from halfsure.runs.tensorboard import require_events
@@ -94,7 +96,8 @@ def start(
     config = config.suited(data).replace(method=config.parsed.name, **({} if model is None else {"net": None}))
     path = None if out is None else Path(out)
     if source is not None and path is not None:
-        source, data_config = kept(source, data_config or DataConfig(), path)
+        seen = replace(data_config or DataConfig(), encoder=encoder_of(data))
+        source, data_config = kept(source, seen, path)
     about: dict[str, Any] = {
         "source": source,
         "data": None if data_config is None else data_config.as_json(),
@@ -111,6 +114,7 @@ def start(
             except (ValueError, RuntimeError) as error:  # torch's word for too little memory
                 raise RunError(str(error)) from None
     memory = None if path is None else RunWriter(Folder(path), about)
+    ready(data, config.algorithm(data).views, console)
     found = train(model, data, config, memory=memory, views=views, console=console, watch=watch)
     return Run(
         found.model,
@@ -150,7 +154,7 @@ def data_config_of(found: dict[str, Any], source: str) -> DataConfig:
     if not isinstance(values, dict):
         raise TypeError(f"what a run says of its data is an object, got {values!r:.60}")
     known = {name: value for name, value in values.items() if value not in (None, False)}
-    return DataConfig.of(source, **known)
+    return DataConfig.of(source, encoder=NONE, **known)
 
 
 def go_on(path: str | os.PathLike[str], console: Console | None = None, *, source: str | None = None) -> Run:

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 import halfsure
 from halfsure._disk import reason
-from halfsure.data import Data, Split
+from halfsure.bank.seeing import weights_of
+from halfsure.data import Data, Part, Split
 from halfsure.runs.folder import FLAT, FORMAT, Folder, flat_settings
 from halfsure.runs.model_file import read_model, save_model
 from halfsure.runs.tensorboard import Events
@@ -234,7 +236,7 @@ def fingerprint(data: Data) -> dict[str, Any]:
         if part is not None and len(part):
             digest.update(np.ascontiguousarray(part.labels, dtype="<i8").data)
             some = np.linspace(0, len(part) - 1, min(len(part), 256)).astype(np.int64)
-            digest.update(np.ascontiguousarray(part.samples[some]).tobytes())
+            digest.update(_contents(part, some))
             digest.update(b"" if part.groups is None else "\0".join(part.groups).encode())
     for rows in (data.labeled, data.unlabeled):
         digest.update(b"" if rows is None else np.ascontiguousarray(rows, dtype="<i8").data)
@@ -244,7 +246,15 @@ def fingerprint(data: Data) -> dict[str, Any]:
         "labeled": len(data.labeled),
         "test": 0 if data.test is None else len(data.test),
         "sha256": digest.hexdigest(),
+        **({"encoder": weights} if (weights := weights_of(data)) else {}),
     }
+
+
+def _contents(part: Part, rows: NDArray[np.int64]) -> bytes:
+    """What is in some samples: pictures or texts where an encoder made them, for its last bits differ by machine."""
+    if part.originals is not None:
+        return b"".join(map(part.originals.key, rows.tolist()))
+    return np.ascontiguousarray(part.samples[rows]).tobytes()
 
 
 def _same_run(folder: Folder, found: dict[str, Any], wanted: dict[str, Any]) -> None:

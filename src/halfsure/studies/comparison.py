@@ -11,9 +11,9 @@ import numpy as np
 
 from halfsure._disk import read_json, write
 from halfsure._shown import path_from, without_places
+from halfsure.bank.opening import DataConfig, kept
 from halfsure.data import Data, DataError, Part
 from halfsure.data.dataset import UNLABELED
-from halfsure.data.opening import DataConfig, kept
 from halfsure.learners.classic import BASELINES, baseline_errors
 from halfsure.metrics import paired_difference
 from halfsure.runs.folder import refuse_links

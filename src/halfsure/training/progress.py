@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from halfsure._shown import duration
 from halfsure.training.class_shares import listed
 
 __all__ = ["Display"]
@@ -59,7 +60,7 @@ class Display:
             self._attempt(lambda: progress.update(self._task, completed=done, text=f"{text}{self._error}"))
         else:
             left = (now - self._began) / max(done - self._start, 1) * (self._steps - done)
-            self._print(f"step {done:,} of {self._steps:,}  {text}  {_duration(left)} left")
+            self._print(f"step {done:,} of {self._steps:,}  {text}  {duration(left)} left")
 
     def evaluated(self, line: dict[str, Any]) -> None:
         """Show what an evaluation found."""
@@ -75,7 +76,7 @@ class Display:
                 parts.append(f"predicts only {line['constant']}")
             elif line.get("dead"):
                 parts.append(f"not predicted: {listed(line['dead'])}")
-        parts.append(_duration(line["seconds"]))
+        parts.append(duration(line["seconds"]))
         self._print("  ".join(parts))
 
     def notes(self, sentences: list[str]) -> None:
@@ -95,12 +96,3 @@ class Display:
             raise
         except OSError:
             self._console = self._progress = None
-
-
-def _duration(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

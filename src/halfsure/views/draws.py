@@ -15,6 +15,7 @@ from halfsure._splitmix import GOLDEN, mix
 
 __all__ = [
     "ARRAY",
+    "BANKED",
     "DIRECTION",
     "FIRST_OP",
     "LEVELS",
@@ -34,7 +35,7 @@ __all__ = [
 Bits = NDArray[np.uint64]
 
 # A view of each kind has its own randomness: a weak and a strong view of one stream are independent.
-WEAK, STRONG, ARRAY, DIRECTION, WORDS = 1, 2, 3, 4, 6  # 5 is for dropout
+WEAK, STRONG, ARRAY, DIRECTION, WORDS, BANKED = 1, 2, 3, 4, 6, 7  # 5 is for dropout
 
 OPS = 14
 LEVELS = 9

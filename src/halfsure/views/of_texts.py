@@ -1,15 +1,12 @@
 """Views of texts, and of numbers beside them: words are left out."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from halfsure.data import Data
+from halfsure.data.dataset import Text
 from halfsure.settings import Fraction, register
-from halfsure.views.moments import moments, not_constant, seen_samples
-from halfsure.views.of_rows import RowSettings, RowViews, Texts
+from halfsure.views.of_rows import Places, RowSettings, RowViews
 from halfsure.views.words import TextView
 
 __all__ = ["TextViews"]
@@ -34,22 +31,16 @@ class TextViews(RowViews):
 
     @classmethod
     def takes(cls, data: Data) -> bool:
-        """Rows with texts."""
-        return data.kind == cls.kind and len(data.texts) > 0
+        """Rows with texts whose words are known."""
+        return data.kind == cls.kind and any(isinstance(one, Text) for one in data.encoded)
 
     @classmethod
-    def measure(cls, data: Data, settings: Any) -> tuple[Sequence[float], Sequence[float]]:
-        """One scale for all directions of a text: the size of one says how much it matters."""
-        mean, std = moments(data.train.samples, seen_samples(data))
-        for text in data.texts:
-            std[text.features] = np.sqrt(np.mean(std[text.features] ** 2))
-        return not_constant(mean, std)
-
-    @classmethod
-    def texts(cls, data: Data, settings: Any, seed: int) -> tuple[Texts, Texts]:
+    def places(cls, data: Data, settings: Any, seed: int) -> tuple[Places, Places | None]:
         """Each text loses words, in strong views more."""
+        texts = [one for one in data.encoded if isinstance(one, Text)]
 
-        def views(drop: float) -> Texts:
-            return tuple((text.features, TextView(text.encoding, text.words, drop, seed)) for text in data.texts)
+        def views(drop: float) -> Places:
+            return tuple((text.features, TextView(text.encoding, text.words, drop, seed)) for text in texts)
 
-        return views(settings.weak_drop), views(settings.strong_drop)
+        numbers = settings.strong_noise or settings.strong_swap
+        return views(settings.weak_drop), views(settings.strong_drop) if numbers or settings.strong_drop else None

@@ -1,16 +1,19 @@
 """Which samples and which labels a run is to have, and the data opened so."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from rich.console import Console
+
 from halfsure._shown import path_from
+from halfsure.bank.seeing import NONE, EncoderWanted, see_source
 from halfsure.data.dataset import Data, DataError
-from halfsure.data.load import hold_out, load_seeds
+from halfsure.data.load import draw_seeds, hold_out
 from halfsure.data.reader import reader_of
-from halfsure.settings import EVERYDAY, PATH, Between, Count, Settings, declared, parts
+from halfsure.settings import EVERYDAY, PATH, Between, Count, declared, parts
 from halfsure.settings.compose import fill
 
 __all__ = [
@@ -30,8 +33,8 @@ HERE = ("./", "../")
 
 
 @dataclass(frozen=True)
-class DataSettings(Settings):
-    """Which samples are labeled, whatever the source."""
+class DataSettings(EncoderWanted):
+    """Which samples are labeled and what they are seen through, whatever the source."""
 
     labels: Annotated[int | None, Between(1), EVERYDAY] = None
     """How many labels to draw, the same number of each class; without it all that are known, of an official set 4 per
@@ -50,7 +53,11 @@ class DataConfig(DataSettings):
     """What the reader of the source is told, by the names of its settings."""
 
     def __post_init__(self) -> None:
-        DataSettings(self.labels, self.split, self.val)
+        DataSettings(**self._common)
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        return {setting.name: getattr(self, setting.name) for setting in declared(DataSettings)}
 
     @classmethod
     def of(cls, source: str, **given: Any) -> "DataConfig":
@@ -63,7 +70,7 @@ class DataConfig(DataSettings):
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {"labels": self.labels, "split": self.split, "val": self.val, "reader": dict(self.reader)}
+        return self._common | {"reader": dict(self.reader)}
 
     @classmethod
     def from_json(cls, source: str, values: Any) -> "DataConfig":
@@ -73,7 +80,7 @@ class DataConfig(DataSettings):
         common = {name: value for name, value in values.items() if name != "reader"}
         if unknown := sorted(common.keys() - {setting.name for setting in declared(DataSettings)}):
             raise ValueError(f"this version of halfsure has no setting {unknown[0]!r:.60}")
-        return cls.of(source, **common, **values.get("reader", {}))
+        return cls.of(source, **{"encoder": NONE} | common, **values.get("reader", {}))  # once there were no encoders
 
 
 def kept(source: str, config: DataConfig, folder: Path) -> tuple[str, DataConfig]:
@@ -84,7 +91,15 @@ def kept(source: str, config: DataConfig, folder: Path) -> tuple[str, DataConfig
         return path_from(folder, path) if there else path
 
     own = {name: told(value) if name in path_settings() else value for name, value in config.reader.items()}
-    return source if _is_name(source) else told(source), replace(config, split=told(config.split), reader=own)
+    encoder = _with_path(config.encoder, told)
+    kept = replace(config, split=told(config.split), encoder=encoder, reader=own)
+    return source if _is_name(source) else told(source), kept
+
+
+def _with_path(encoder: str, told: Callable[[str], Any]) -> str:
+    """The name of an encoder with what follows the colon told in another way."""
+    family, colon, argument = encoder.partition(":")
+    return f"{family}{colon}{told(argument)}" if argument else encoder
 
 
 def find_source(source: str, folder: Path, given: str | None = None) -> str:
@@ -105,7 +120,9 @@ def open_again(path: Path, source: str, config: DataConfig, seed: int) -> Data:
         name: _find(value, path, source) if name in path_settings() else value for name, value in config.reader.items()
     }
     own = {name: value for name, value in own.items() if value is not None}
-    return open_data(source, replace(config, split=str(path / "split.json"), labels=None, reader=own), seed)
+    encoder = _with_path(config.encoder, lambda kept: str(_find(kept, path, source)))
+    config = replace(config, split=str(path / "split.json"), labels=None, encoder=encoder, reader=own)
+    return open_data(source, config, seed)
 
 
 def _find(kept: Any, folder: Path, source: str) -> Any:
@@ -130,15 +147,16 @@ def path_settings() -> set[str]:
     return {setting.name for kind in kinds for setting in declared(kind) if setting.path}
 
 
-def open_data(source: str, config: DataConfig, seed: int) -> Data:
-    """Load a source, choose its labels and hold the validation samples out."""
-    return open_seeds(source, config, [seed])[0]
+def open_data(source: str, config: DataConfig, seed: int, console: Console | None = None) -> Data:
+    """Load a source, see it through its encoder, choose its labels and hold the validation samples out."""
+    return open_seeds(source, config, [seed], console)[0]
 
 
-def open_seeds(source: str, config: DataConfig, seeds: Sequence[int]) -> list[Data]:
+def open_seeds(source: str, config: DataConfig, seeds: Sequence[int], console: Console | None = None) -> list[Data]:
     """The same for several seeds, with the source read once and its samples shared."""
-    labels, usual = config.labels, reader_of(source).usual_labels
-    found = load_seeds(source, seeds, labels=labels, split=config.split, usual=usual, val=config.val, **config.reader)
+    usual = reader_of(source).usual_labels
+    whole = see_source(source, config, config.reader, console)
+    found = draw_seeds(whole, seeds, labels=config.labels, split=config.split, usual=usual, val=config.val)
     if not config.val:
         return found
     return [hold_out(data, config.val, seed) for data, seed in zip(found, seeds, strict=True)]
@@ -154,4 +172,5 @@ def lasting(source: str, config: DataConfig) -> tuple[str, DataConfig]:
     paths = {setting.name for setting in declared(kind.Settings) if setting.path}
     own = {name: whole(value) if name in paths else value for name, value in config.reader.items()}
     named = kind.usual_labels is not None  # a name, not a path
-    return source if named else str(whole(source)), replace(config, split=whole(config.split), reader=own)
+    config = replace(config, split=whole(config.split), encoder=_with_path(config.encoder, whole), reader=own)
+    return source if named else str(whole(source)), config

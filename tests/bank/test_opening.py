@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from halfsure.data import DataError
-from halfsure.data.opening import DataConfig, lasting, open_data
+from halfsure.bank.opening import DataConfig, lasting, open_data
 
 TABLE = "height,kind\n" + "".join(f"{k % 2}.5,{'ab'[k % 2]}\n" for k in range(20))
 

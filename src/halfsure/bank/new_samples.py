@@ -1,0 +1,82 @@
+"""New samples for a trained model, seen through the encoder that the model was trained with."""
+
+import os
+from dataclasses import replace
+from functools import cache, partial
+from json import dumps, loads
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfsure.bank.banked import Opener, Plan, PretrainedText, plain_features
+from halfsure.data import DataError, new
+from halfsure.data.arrays import as_samples
+from halfsure.data.originals import PictureArray
+from halfsure.data.text import TextEncoding, TextRows
+from halfsure.encoders import Encoder
+from halfsure.encoders.choosing import restore
+
+__all__ = ["ENCODED", "read", "samples_of"]
+
+ENCODED = "encoded"
+"""The kind of an encoding that goes through an encoder of pictures."""
+Given = Encoder | None
+"""An encoder of one's own, which has to be given again."""
+
+
+def read(
+    source: str | os.PathLike[str],
+    encoding: dict[str, Any] | None,
+    *,
+    shape: tuple[int, ...],
+    encoder: Given = None,
+    **options: Any,
+) -> new.New:
+    """Read samples for a model, as `halfsure.data.new.read` does, and encode them as the model's were."""
+    if (encoding or {}).get("kind") != ENCODED:
+        return new.read(source, encoding, shape=shape, restored=partial(_restored, given=encoder), **options)
+    assert encoding is not None
+    found = new.read(source, encoding.get("of"), shape=None, **options)
+    assert found.originals is not None
+    return replace(found, samples=plain_features(found.originals, _opened(encoding, encoder)))
+
+
+def samples_of(
+    X: Any,  # noqa: N803 - scikit-learn's name
+    encoding: dict[str, Any] | None,
+    *,
+    shape: tuple[int, ...],
+    kind: str,
+    encoder: Given = None,
+) -> NDArray[Any]:
+    """Whatever a person has → samples of a model, as `halfsure.data.new.samples_of`; features are taken as they are."""
+    if (encoding or {}).get("kind") != ENCODED:
+        return new.samples_of(X, encoding, shape=shape, kind=kind, restored=partial(_restored, given=encoder))
+    assert encoding is not None
+    if isinstance(X, str | os.PathLike):
+        return read(X, encoding, shape=shape, encoder=encoder).samples
+    rows, found = as_samples(X, "X")
+    if found == "image":
+        return np.asarray(plain_features(PictureArray(rows), _opened(encoding, encoder)))
+    if rows.shape[1:] != shape:
+        raise DataError(f"X has samples of shape {rows.shape[1:]}, but the model takes pictures")
+    return rows
+
+
+def _opened(encoding: dict[str, Any], given: Given) -> Encoder:
+    if not isinstance(encoding.get("encoder"), dict):
+        raise DataError("the model does not say which encoder it was trained with: its file is damaged")
+    return restore(encoding["encoder"], given) if given is not None else _restore(dumps(encoding["encoder"]))
+
+
+@cache
+def _restore(fields: str) -> Encoder:
+    return restore(loads(fields))
+
+
+def _restored(fields: Any, given: Given = None) -> TextRows:
+    """What encodes the texts of a model."""
+    if not isinstance(fields, dict) or "encoder" not in fields:
+        return TextEncoding.from_json(fields)
+    return PretrainedText(Opener(str(fields["encoder"].get("name")), partial(_opened, fields, given)), Plan())

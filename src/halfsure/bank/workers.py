@@ -1,0 +1,148 @@
+"""Jobs of a bank, shared among processes: each opens the encoder for itself, and calculates on one thread."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from joblib.externals.loky import FIRST_COMPLETED, BrokenProcessPool, ProcessPoolExecutor, wait
+from joblib.externals.loky.cloudpickle_wrapper import dumps, loads
+
+from halfsure.bank.encoding import Encoded, Job, encoded
+from halfsure.bank.view import Drawing
+from halfsure.data import DataError
+from halfsure.encoders.choosing import open_encoder
+from halfsure.encoders.encoder import Encoder
+from halfsure.settings.registry import loaded_parts, take_over
+
+__all__ = ["all_encoded"]
+
+FEW = 400
+"""Views that this process encodes sooner than others are started."""
+THREADS = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+Way = tuple[str, Any]
+
+
+class _CannotOpenError(Exception):
+    """Another process does not get at the encoder."""
+
+
+def all_encoded(
+    encoder: Encoder, drawing: Drawing, jobs: Iterator[tuple[Any, Job]], workers: int, count: int
+) -> Generator[tuple[Any, Encoded], None, None]:
+    """Encode jobs, `count` views in all, in any order. → each job's name with what became of it."""
+    ways = _ways(encoder) if workers > 1 and count > FEW else []
+    left = jobs
+    for way in ways:
+        try:
+            yield from _in_processes(way, encoder.as_json(), drawing, left, workers)
+        except _CannotOpenError as failed:
+            left = _chained(failed.args[0], left)
+        else:
+            return
+    for name, job in left:
+        yield name, encoded(encoder, drawing, job)
+
+
+def _chained(first: list[tuple[Any, Job]], rest: Iterator[tuple[Any, Job]]) -> Iterator[tuple[Any, Job]]:
+    yield from first
+    yield from rest
+
+
+def _ways(encoder: Encoder) -> list[Way]:
+    """How another process can come by the encoder: by its name, or by what it consists of."""
+    found = list[Way]()
+    if encoder.opened_as is not None:
+        found.append(("open", (*encoder.opened_as, loaded_parts())))
+    try:
+        found.append(("unpack", dumps(encoder)))
+    except Exception:  # sessions and other handles raise whatever they like
+        return found
+    return found
+
+
+def _in_processes(
+    way: Way, about: dict[str, Any], drawing: Drawing, jobs: Iterator[tuple[Any, Job]], workers: int
+) -> Iterator[tuple[Any, Encoded]]:
+    """Two jobs a process are under way, so that none waits and memory stays bounded."""
+    pool = ProcessPoolExecutor(workers, initializer=_begin, initargs=(os.getpid(), dumps(way)), env=THREADS)
+    running = dict[Any, tuple[Any, Job]]()
+    done = False
+    try:
+        while True:
+            while len(running) < 2 * workers and (item := next(jobs, None)) is not None:
+                with _sigint_held():
+                    running[pool.submit(_work, about, drawing, item[1])] = item
+            if not running:
+                done = True
+                return
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                result = future.result()
+                if result is None:
+                    raise _CannotOpenError(list(running.values()))
+                name, _ = running.pop(future)
+                yield name, result
+    except BrokenProcessPool:
+        raise DataError(
+            "a process that encodes died: it may have run out of memory; what was encoded is kept, and the same "
+            "command goes on from there"
+        ) from None
+    finally:
+        pool.shutdown(wait=True, kill_workers=not done)
+
+
+_way: Way = ("", None)
+_encoder: Encoder | None = None
+
+
+def _begin(parent: int, way: bytes) -> None:
+    """Prepare a process, which ends when its parent does."""
+    global _way  # noqa: PLW0603 - a process is of one bank
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    _way = loads(way)
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
+def _work(about: dict[str, Any], drawing: Drawing, job: Job) -> Encoded | None:
+    """Encode a job; None if the encoder cannot be had here, or is another one."""
+    global _encoder  # noqa: PLW0603
+    if _encoder is None:
+        kind, given = _way
+        try:
+            if kind == "open":
+                name, settings, parts = given
+                take_over(parts)
+                found = open_encoder(name, **settings)
+            else:
+                found = loads(given)
+        except Exception:  # whatever it is, the parent has the encoder
+            return None
+        if found.as_json() != about:
+            return None
+        _encoder = found
+    return encoded(_encoder, drawing, job)
+
+
+@contextmanager
+def _sigint_held() -> Iterator[None]:
+    """Keep SIGINT back while processes are started: they inherit that, and so Ctrl-C reaches the parent alone."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
