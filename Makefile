@@ -20,7 +20,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "halfsure needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PY) -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
-	$(PY) -m pip install --quiet --constraint constraints.txt --editable '.[dev,tables,xlsx,tensorboard]'
+	$(PY) -m pip install --quiet --constraint constraints.txt --editable '.[dev,tables,xlsx,tensorboard,images,text,onnx,hub]'
 	@touch $@
 
 demo: $(READY)  ## train on digits with 40 labels, with and without unlabeled ones; a table and a report

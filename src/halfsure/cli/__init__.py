@@ -42,6 +42,7 @@ COMMANDS = {
     "demo": Row("demo.Demo", "see in about a minute what unlabeled samples add"),
     "methods": Row("methods.Methods", "list the methods, and what they are put together from"),
     "data": Row("data.Data", "list, fetch, describe and check the official data sets"),
+    "encoders": Row("encoders.Encoders", "list the pretrained networks, and fetch their weights"),
     "version": Row("version.Version", "print the version"),
 }
 

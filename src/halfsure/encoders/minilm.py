@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from halfsure._disk import read_json
+from halfsure._disk import file_digest, read_json
 from halfsure.data.official import data_root
 from halfsure.encoders._bert import Bert
 from halfsure.encoders._pieces import Pieces
@@ -20,7 +20,7 @@ from halfsure.encoders.encoder import Encoder, EncoderError, Features, check_wei
 from halfsure.encoders.machine import fast_bfloat16
 from halfsure.settings import register
 
-__all__ = ["DIGEST", "MiniLM", "minilm_folder", "unknown_share"]
+__all__ = ["DIGEST", "MiniLM", "is_whole", "minilm_folder", "unknown_share"]
 
 LONGEST = 256
 """Word pieces that the network sees at a time; a longer text is read in parts, whose mean counts."""
@@ -42,7 +42,7 @@ class MiniLM(Encoder):
     def missing(cls) -> str:
         """The weights, and what cuts texts into pieces."""
         lacks = [] if importlib.util.find_spec("tokenizers") else ["pip install 'halfsure[text]'"]
-        return " and ".join(lacks + ([] if minilm_folder().is_dir() else ["halfsure encoders get minilm"]))
+        return " and ".join(lacks + ([] if _has_files(minilm_folder()) else ["halfsure encoders get minilm"]))
 
     @classmethod
     def open(cls, argument: str, settings: Any) -> "MiniLM":
@@ -52,7 +52,7 @@ class MiniLM(Encoder):
         if settings.encoder_precision == "int8":
             raise EncoderError(f"{cls.name} has no int8: it would lose too much; give auto, float32 or bfloat16")
         folder = minilm_folder()
-        check_weights(folder / "model.safetensors", DIGEST, cls.name, "run: halfsure encoders get minilm --again")
+        check_weights(folder / "model.safetensors", DIGEST, cls.name, "run: halfsure encoders get minilm")
         return cls(folder, settings.encoder_precision)
 
     def __init__(self, folder: Path, precision: str) -> None:
@@ -116,3 +116,12 @@ def unknown_share(samples: Sequence[str]) -> float:
 def minilm_folder() -> Path:
     """Where its weights are kept."""
     return data_root() / "encoders" / "minilm"
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether all files are there, and the weights the published ones."""
+    return _has_files(folder) and file_digest(folder / "model.safetensors") == DIGEST
+
+
+def _has_files(folder: Path) -> bool:
+    return all((folder / name).is_file() for name in ("model.safetensors", "tokenizer.json", "config.json"))
