@@ -5,13 +5,14 @@ deviation: by those 14 points of accuracy are lost.
 """
 
 import importlib.util
+from copy import copy, deepcopy
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from halfsure.encoders._lite_network import read_lite
+from halfsure.encoders._lite_network import Network, read_lite
 from halfsure.encoders._lite_onnx import graph
 from halfsure.encoders.encoder import EncoderError, Features, PictureEncoder, check_weights, checked
 from halfsure.encoders.machine import fast_bfloat16, onnx_session
@@ -48,12 +49,27 @@ class Lite(PictureEncoder):
 
     def __init__(self, file: Path, side: int, precision: str) -> None:
         self.side, self.full_name, self.checksum = side, self.name, self.digest
-        net = read_lite(file)
-        self._session = onnx_session(lambda: graph(net, side)) if precision in ("auto", "float32") else None
-        half = precision == "bfloat16" or (precision == "auto" and fast_bfloat16())
+        self._asked = precision
+        self._take(read_lite(file))
+
+    def _take(self, net: Network) -> None:
+        precision = self._asked
+        self._session = onnx_session(lambda: graph(net, self.side)) if precision in ("auto", "float32") else None
+        half = precision == "bfloat16" or (precision == "auto" and fast_bfloat16() and not self._session)
         self._kind = torch.bfloat16 if half else torch.float32
         self._net = net.to(dtype=self._kind).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.precision = "float32, onnxruntime" if self._session else str(self._kind).removeprefix("torch.")
+
+    def network(self) -> Network:
+        """A copy to be trained; its norms are parts of its convolutions."""
+        net: Network = deepcopy(self._net).float().requires_grad_(True)
+        return net
+
+    def with_network(self, net: Any) -> Self:
+        """The same encoder with other weights, by onnxruntime too where that is installed."""
+        other = copy(self)
+        other._take(deepcopy(net).eval().requires_grad_(False))
+        return other
 
     def encode(self, samples: Tensor) -> Features:
         """(n, 3, side, side), normalised → (n, 1280)."""

@@ -3,13 +3,15 @@
 import importlib.util
 import os
 from collections.abc import Sequence
+from copy import copy, deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import Tensor
 
 from halfsure._disk import read_json
 from halfsure.data.official import data_root
@@ -25,6 +27,8 @@ LONGEST = 256
 MOST = 64
 """Parts of one text."""
 BATCH = 64
+TUNED = 128
+"""Word pieces of a text that tuning looks at: its time grows with them."""
 
 
 @register
@@ -88,18 +92,41 @@ class MiniLM(Encoder):
         return checked(self, sums / np.maximum(norms, np.finfo(np.float32).tiny), len(samples))
 
     def _vectors(self, parts: list[list[int]]) -> Features:
-        longest = max(map(len, parts))
-        pieces, there = torch.zeros(len(parts), longest, dtype=torch.int64), torch.zeros(len(parts), longest) > 0
-        for row, part in enumerate(parts):
-            pieces[row, : len(part)], there[row, : len(part)] = torch.tensor(part), True
         with torch.inference_mode():
-            found: Features = self._net(pieces, there).float().numpy()
+            found: Features = self._net(*_padded(parts)).float().numpy()
         return found
+
+    def network(self) -> Bert:
+        """A copy to be trained; what single words mean stays as it is."""
+        net: Bert = deepcopy(self._net).float().requires_grad_(True)
+        for table in (net.words, net.places, net.kinds):
+            table.requires_grad_(False)
+        return net
+
+    def inputs(self, samples: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """The first pieces of each text; of a long one the rest is left out."""
+        found = [text.ids for text in self._tokenizer.encode_batch(list(samples))]
+        return _padded([[*ids[: min(len(ids), TUNED) - 1], ids[-1]] for ids in found])
+
+    def with_network(self, net: torch.nn.Module) -> Self:
+        """The same encoder with other weights."""
+        other = copy(self)
+        other._net = deepcopy(net).to(self._kind).eval().requires_grad_(False)
+        return other
 
     def unknown(self, samples: Sequence[str]) -> float:
         """The share of pieces that it does not know: near 0 in English, high in scripts it was never taught."""
         found = [token for text in self._tokenizer.encode_batch(list(samples)) for token in text.tokens[1:-1]]
         return found.count("[UNK]") / max(1, len(found))
+
+
+def _padded(parts: list[list[int]]) -> tuple[Tensor, Tensor]:
+    """Numbers of pieces, and which of them are there. → (n, longest) each."""
+    longest = max(map(len, parts))
+    pieces, there = torch.zeros(len(parts), longest, dtype=torch.int64), torch.zeros(len(parts), longest) > 0
+    for row, part in enumerate(parts):
+        pieces[row, : len(part)], there[row, : len(part)] = torch.tensor(part), True
+    return pieces, there
 
 
 def _folder() -> Path:
