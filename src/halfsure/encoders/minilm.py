@@ -27,7 +27,7 @@ LONGEST = 256
 MOST = 64
 """Parts of one text."""
 BATCH = 64
-TUNED = 128
+TUNED = 64
 """Word pieces of a text that tuning looks at: its time grows with them."""
 
 

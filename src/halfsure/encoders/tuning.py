@@ -6,7 +6,8 @@ same = tuned_from(encoder, tuned.changed)            # the same bits again, from
 """
 
 import hashlib
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,12 +17,11 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from halfsure.encoders.encoder import Encoder, EncoderError, Features, PictureEncoder
+from halfsure.encoders.batches import Rows, balanced_rows, encode_rows, given, weak_views
+from halfsure.encoders.encoder import Encoder, EncoderError, Features
 from halfsure.encoders.pair_losses import contrast, cosine_regression
 
-__all__ = ["Tuning", "encode_all", "tune_pairs", "tuned_from"]
-
-Labels = NDArray[np.int64]
+__all__ = ["Tuning", "labeled_rows", "logistic_regression", "surest_of_each_class", "tune_pairs", "tuned_from"]
 
 
 @dataclass(frozen=True)
@@ -29,21 +29,33 @@ class Tuning:
     """How an encoder is tuned; the values were chosen on samples and seeds that no table shows."""
 
     loss: Literal["contrast", "cosine"] = "cosine"
-    """What pairs are told: to be nearer than other pairs, or which cosine to have."""
-    steps: int = 60
+    """What pairs are taught: to be nearer than other pairs, or which cosine to have."""
+    steps: int = 40
     batch: int = 32
     """Samples per step; all pairs among them count."""
     rate: float = 1e-4
-    """Learning rate, after a tenth of the steps; from there it falls to 0 in a line."""
+    """Highest learning rate: it rises for a tenth of the steps, then falls in a line."""
     decay: float = 0.01
+    """Weight decay."""
     temperature: float = 0.1
-    flip: bool = True
-    """Whether a picture's mirror image is of the same class."""
+    """Of the contrast."""
     zoom: float = 0.7
-    """The least part of a picture's side that a view shows."""
+    """Least part of a picture's sides that a view shows."""
+    flip: bool = True
+    """Whether a picture may be mirrored."""
     surest: float = 0.3
-    """Part of the unlabeled samples that get labels from the tuned encoder, the surest of each class."""
+    """Part of the unlabeled samples that takes part in the second round."""
     most_unlabeled: int = 2000
+    """Unlabeled samples that are looked at."""
+
+
+@dataclass(frozen=True)
+class _Taught:
+    """Some of the samples, and a class for each of them."""
+
+    samples: Any
+    rows: Rows
+    labels: Rows
 
 
 def tune_pairs(
@@ -60,23 +72,39 @@ def tune_pairs(
     Args:
         encoder: one whose network can be trained here, such as minilm or efficientnet-lite0.
         samples: texts, pictures as a normalised tensor (n, 3, side, side), or squares of bytes (n, side, side, 3).
-        labels: a class per sample, −1 where it is unknown: such samples are unlabeled.
-        unlabeled: more samples; the surest of them take part in a second round, with the labels the first gives them.
-        seed: of batches, views and dropout; the same seed gives the same bits on the same machine.
+        labels: a class per sample, −1 where it is unknown: such samples are left out.
+        unlabeled: samples without labels, for a second round: the first round labels them, and the surest count.
+        seed: of batches, views and dropout; with it the same machine gives the same bits.
         tuning: how; the defaults if not given.
     """
     how = tuning or Tuning()
-    known, y, rest = _checked(encoder, samples, labels)
+    if encoder.untuned_checksum:
+        raise EncoderError(f"{encoder.full_name} is tuned already; tune the encoder as it came")
+    known = _Taught(samples, *labeled_rows(samples, labels))
     generator = np.random.default_rng(seed)
     with torch.random.fork_rng(devices=[]):  # dropout draws from torch's own generator
         torch.manual_seed(seed)
-        net = _train(encoder, encoder.network(), [_Labeled(samples, known, y)], how, generator)
-        pool = _pool(samples, rest, unlabeled, how.most_unlabeled, generator)
-        if pool:
-            first = _tuned(encoder, net)
-            guessed = _guess(first, _Labeled(samples, known, y), pool, how.surest)
-            net = _train(encoder, encoder.network(), [_Labeled(samples, known, y), *guessed], how, generator)
-    return _tuned(encoder, net)
+        tuned = _train(encoder, [known], how, generator)
+        if unlabeled is not None and len(unlabeled):
+            pool = np.sort(generator.permutation(len(unlabeled))[: how.most_unlabeled])
+            tuned = _train(encoder, [known, _guessed(tuned, known, unlabeled, pool, how)], how, generator)
+    return tuned
+
+
+def labeled_rows(samples: Any, labels: ArrayLike) -> tuple[Rows, Rows]:
+    """Samples that have a label, and their classes; labels that no pairs can be made of are refused."""
+    y = np.asarray(labels)
+    if y.shape != (len(samples),) or not np.issubdtype(y.dtype, np.integer):
+        raise ValueError(f"labels must be {len(samples)} whole numbers, one per sample, got {y.dtype} {y.shape}")
+    rows = np.flatnonzero(y >= 0)
+    counts = np.unique(y[rows], return_counts=True)[1]
+    if len(counts) < 2:
+        raise ValueError(f"tuning by pairs needs labels of at least two classes, got {len(counts)}")
+    if counts.max() < 2:
+        raise ValueError(
+            "tuning by pairs needs a class with two labels: here each has one, so nothing belongs together"
+        )
+    return rows, y[rows].astype(np.int64)
 
 
 def tuned_from(encoder: Encoder, changed: Mapping[str, Tensor]) -> Encoder:
@@ -88,7 +116,7 @@ def tuned_from(encoder: Encoder, changed: Mapping[str, Tensor]) -> Encoder:
     for name, value in changed.items():
         if name not in state or state[name].shape != value.shape:
             raise EncoderError(
-                f"the tuned weights are not of {encoder.full_name}: it has no {name} {tuple(value.shape)}"
+                f"these tuned weights are not of {encoder.full_name}: no {name} {tuple(value.shape)} there"
             )
         if not value.isfinite().all():
             raise EncoderError(f"the tuned weights of {encoder.full_name} are damaged: {name} is not finite")
@@ -102,179 +130,85 @@ def tuned_from(encoder: Encoder, changed: Mapping[str, Tensor]) -> Encoder:
     return tuned
 
 
-def encode_all(encoder: Encoder, samples: Any, batch: int = 256) -> Features:
-    """Features of samples in any form that tuning takes, batch after batch. → (n, dimension)."""
-    return encode_rows(encoder, samples, np.arange(len(samples)), batch)
-
-
-@dataclass(frozen=True)
-class _Labeled:
-    """Some of the samples, and a class for each of them."""
-
-    samples: Any
-    rows: Labels
-    labels: Labels
-
-
-def _checked(encoder: Encoder, samples: Any, labels: ArrayLike) -> tuple[Labels, Labels, Labels]:
-    """Rows with a label, their classes, and the other rows."""
-    if encoder.untuned_checksum:
-        raise EncoderError(f"{encoder.full_name} is tuned already; tune the encoder as it came")
-    y = np.asarray(labels)
-    if y.shape != (len(samples),) or not np.issubdtype(y.dtype, np.integer):
-        raise ValueError(f"labels must be {len(samples)} whole numbers, one per sample, got {y.dtype} {y.shape}")
-    known = np.flatnonzero(y >= 0)
-    counts = np.unique(y[known], return_counts=True)[1]
-    if len(counts) < 2:
-        raise ValueError(f"tuning needs labels of at least two classes, got {len(counts)}")
-    if counts.max() < 2:
-        raise ValueError("tuning by pairs needs two labels of one class at least; each class has one label here")
-    return known, y[known].astype(np.int64), np.flatnonzero(y < 0)
-
-
-def _train(
-    encoder: Encoder, net: nn.Module, parts: list[_Labeled], how: Tuning, generator: np.random.Generator
-) -> nn.Module:
-    """Train a network; each step sees as many samples of each part."""
+def _train(encoder: Encoder, parts: Sequence[_Taught], how: Tuning, generator: np.random.Generator) -> Encoder:
+    """Train a copy of the network; each step sees as many samples of each part."""
+    net = encoder.network()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
     _only_dropout_trains(net)
     weights = [weight for weight in net.parameters() if weight.requires_grad]
     optimiser = torch.optim.AdamW(weights, how.rate, weight_decay=how.decay)
     for step in range(how.steps):
-        batches = [_batch(part.labels, how.batch // len(parts), generator) for part in parts]
-        views = [_view(encoder, part.samples, part.rows[rows], how, generator) for part, rows in zip(parts, batches)]
-        labels = torch.from_numpy(np.concatenate([part.labels[rows] for part, rows in zip(parts, batches)]))
-        samples = torch.cat(views) if isinstance(views[0], Tensor) else [text for view in views for text in view]
-        features = F.normalize(net(*encoder.inputs(samples)).float(), dim=-1)
-        loss = (
-            cosine_regression(features, labels) if how.loss == "cosine" else contrast(features, labels, how.temperature)
-        )
+        optimiser.param_groups[0]["lr"] = how.rate * _share(step, how.steps)
+        loss = _loss(encoder, net, parts, how, generator)
         if not loss.isfinite():
-            raise EncoderError(
-                f"tuning {encoder.full_name} diverged at step {step}; use a smaller rate than {how.rate}"
-            )
-        for group in optimiser.param_groups:
-            group["lr"] = how.rate * _share(step, how.steps)
+            raise EncoderError(f"tuning {encoder.full_name} diverged at step {step}; use a rate below {how.rate}")
         optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(weights, 1.0)
         optimiser.step()
-    return net
+    # Kept in float16: the encoder calculates with the rounded weights, so that a restored one gives the same bits.
+    changed = {name: value.half() for name, value in net.state_dict().items() if not torch.equal(value, before[name])}
+    return tuned_from(encoder, changed)
 
 
-def _share(step: int, steps: int) -> float:
-    """Of the learning rate: up in the first tenth, then down in a line."""
-    rising = max(1, steps // 10)
-    return min((step + 1) / rising, (steps - step) / (steps - rising + 1))
+def _loss(
+    encoder: Encoder, net: nn.Module, parts: Sequence[_Taught], how: Tuning, generator: np.random.Generator
+) -> Tensor:
+    batches, labels = [], []
+    for part in parts:
+        rows = balanced_rows(part.labels, how.batch // len(parts), generator)
+        batch = given(encoder, part.samples, part.rows[rows])
+        batches.append(weak_views(batch, how.zoom, how.flip, generator) if isinstance(batch, Tensor) else batch)
+        labels.append(part.labels[rows])
+    samples = torch.cat(batches) if isinstance(batches[0], Tensor) else [text for batch in batches for text in batch]
+    features = F.normalize(net(*encoder.inputs(samples)), dim=-1)
+    classes = torch.from_numpy(np.concatenate(labels))
+    return (
+        contrast(features, classes, how.temperature) if how.loss == "contrast" else cosine_regression(features, classes)
+    )
 
 
 def _only_dropout_trains(net: nn.Module) -> None:
     """Norms keep their statistics: a few samples would spoil them."""
     net.eval()
     for module in net.modules():
-        if isinstance(module, (nn.modules.dropout._DropoutNd, nn.MultiheadAttention)):
+        if isinstance(module, nn.Dropout | nn.MultiheadAttention):
             module.train()
 
 
-def _batch(labels: Labels, size: int, generator: np.random.Generator) -> Labels:
-    """Rows of a batch: as many of each class, or of some classes where there are many; a single one comes twice."""
-    classes = generator.permutation(np.unique(labels))[: max(2, size // 2)]
-    chosen = []
-    for value in classes:
-        rows = generator.permutation(np.flatnonzero(labels == value))[: max(2, size // len(classes))]
-        chosen.append(np.repeat(rows, 2) if len(rows) == 1 else rows)
-    return np.concatenate(chosen)
+def _share(step: int, steps: int) -> float:
+    """Of the highest learning rate."""
+    rising = max(1, steps // 10)
+    return min((step + 1) / rising, (steps - step) / (steps - rising + 1))
 
 
-def _given(encoder: Encoder, samples: Any, rows: Labels) -> Any:
-    """These samples as the encoder takes them."""
-    if not isinstance(encoder, PictureEncoder):
-        return [samples[row] for row in rows]
-    if isinstance(samples, Tensor) and samples.dtype != torch.uint8:
-        return samples[torch.from_numpy(rows)]
-    pictures = torch.from_numpy(np.stack([np.asarray(samples[int(row)]) for row in rows]))
-    mean, std = torch.tensor(encoder.mean), torch.tensor(encoder.std)
-    return ((pictures / 255 - mean) / std).permute(0, 3, 1, 2).contiguous()
+def _guessed(encoder: Encoder, known: _Taught, unlabeled: Any, pool: Rows, how: Tuning) -> _Taught:
+    """The surest of the unlabeled samples, with what logistic regression on the tuned features takes them for."""
+    classifier = logistic_regression(encode_rows(encoder, known.samples, known.rows), known.labels)
+    probs = classifier.predict_proba(encode_rows(encoder, unlabeled, pool))
+    kept = surest_of_each_class(probs, how.surest)
+    return _Taught(unlabeled, pool[kept], classifier.classes_[probs[kept].argmax(1)])
 
 
-def _view(encoder: Encoder, samples: Any, rows: Labels, how: Tuning, generator: np.random.Generator) -> Any:
-    """Texts as they are; pictures mirrored half of the time, moved and enlarged a little."""
-    given = _given(encoder, samples, rows)
-    if not isinstance(given, Tensor):
-        return given
-    n = len(given)
-    zoom = generator.uniform(how.zoom, 1, n)
-    shift = generator.uniform(-1, 1, (n, 2)) * (1 - zoom)[:, None]
-    mirrored = np.where((generator.random(n) < 0.5) & how.flip, -1.0, 1.0)
-    maps = np.zeros((n, 2, 3), np.float32)
-    maps[:, 0, 0], maps[:, 1, 1], maps[:, :, 2] = zoom * mirrored, zoom, shift
-    grid = F.affine_grid(torch.from_numpy(maps), list(given.shape), align_corners=False)
-    return F.grid_sample(given, grid, padding_mode="border", align_corners=False)
-
-
-def _pool(
-    samples: Any, rest: Labels, unlabeled: Any, most: int, generator: np.random.Generator
-) -> list[tuple[Any, Labels]]:
-    """Samples without labels and which rows of them; at most so many."""
-    pools = [(samples, rest), *([] if unlabeled is None else [(unlabeled, np.arange(len(unlabeled)))])]
-    total = sum(len(rows) for _, rows in pools)
-    kept = np.sort(generator.permutation(total)[:most])
-    found, start = [], 0
-    for source, rows in pools:
-        mine = kept[(kept >= start) & (kept < start + len(rows))] - start
-        start += len(rows)
-        if len(mine):
-            found.append((source, rows[mine]))
-    return found
-
-
-def _guess(encoder: Encoder, known: _Labeled, pool: list[tuple[Any, Labels]], surest: float) -> list[_Labeled]:
-    """The surest of each class among unlabeled samples, by logistic regression on the features."""
+def logistic_regression(features: Features, labels: Rows) -> Any:
+    """A classifier on features, with scikit-learn's defaults."""
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - slow to import
 
-    classifier = LogisticRegression(max_iter=1000).fit(
-        _unit(encode_rows(encoder, known.samples, known.rows)), known.labels
-    )
-    probs = [classifier.predict_proba(_unit(encode_rows(encoder, source, rows))) for source, rows in pool]
-    kept = gate(np.concatenate(probs), surest)
-    found, start = [], 0
-    for (source, rows), part in zip(pool, probs):
-        mine = np.flatnonzero(kept[start : start + len(rows)])
-        start += len(rows)
-        if len(mine):
-            found.append(_Labeled(source, rows[mine], classifier.classes_[part[mine].argmax(1)]))
-    return found
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The number of unique classes")  # few labels of many classes
+        return LogisticRegression(max_iter=1000).fit(features, labels)
 
 
-def gate(probs: NDArray[Any], share: float) -> NDArray[np.bool_]:
-    """Whether each sample is among the surest of the class it is taken for. (n, classes) → (n,)."""
-    top, guesses = probs.max(1), probs.argmax(1)
+def surest_of_each_class(probs: NDArray[Any], share: float) -> Rows:
+    """The samples that are surest to be of each class, as many of each: in all at most this share. → (rows,)."""
     each = max(1, int(share * len(probs) / probs.shape[1]))
-    kept = np.zeros(len(probs), bool)
-    for value in range(probs.shape[1]):
-        rows = np.flatnonzero(guesses == value)
-        kept[rows[np.argsort(-top[rows], kind="stable")[:each]]] = True
-    return kept
-
-
-def encode_rows(encoder: Encoder, samples: Any, rows: Labels, batch: int = 256) -> Features:
-    parts = [
-        encoder.encode(_given(encoder, samples, rows[first : first + batch])) for first in range(0, len(rows), batch)
-    ]
-    return np.concatenate(parts) if parts else np.empty((0, encoder.dimension), np.float32)
-
-
-def _unit(features: Features) -> Features:
-    return features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-
-
-def _tuned(encoder: Encoder, net: nn.Module) -> Encoder:
-    """The encoder with this network, its weights rounded to what a run keeps."""
-    before = encoder.network().state_dict()
-    changed = {name: value.half() for name, value in net.state_dict().items() if not torch.equal(value, before[name])}
-    return tuned_from(encoder, changed)
+    guesses, sureness = probs.argmax(1), probs.max(1)
+    order = np.argsort(-sureness, kind="stable")
+    return np.sort(np.concatenate([order[guesses[order] == value][:each] for value in range(probs.shape[1])]))
 
 
 def _digest(untuned: str, changed: Mapping[str, Tensor]) -> str:
+    """Of the encoder as it came and of what changed."""
     digest = hashlib.sha256(untuned.encode())
     for name in sorted(changed):
         digest.update(name.encode())
