@@ -30,8 +30,9 @@ def encode_rows(encoder: Encoder, samples: Any, rows: Rows, batch: int = 256) ->
     """Features of length one of these samples, whose cosines count. → (rows, dimension)."""
     starts = range(0, len(rows), batch)
     found = [encoder.encode(given(encoder, samples, rows[first : first + batch])) for first in starts]
-    features = np.concatenate([np.empty((0, encoder.dimension), np.float32), *found])
-    return features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    features: Features = np.concatenate([np.empty((0, encoder.dimension), np.float32), *found])
+    features /= np.maximum(np.linalg.norm(features, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    return features
 
 
 def weak_views(pictures: Tensor, zoom: float, flip: bool, generator: np.random.Generator) -> Tensor:

@@ -108,7 +108,7 @@ class MiniLM(Encoder):
         found = [text.ids for text in self._tokenizer.encode_batch(list(samples))]
         return _padded([[*ids[: min(len(ids), TUNED) - 1], ids[-1]] for ids in found])
 
-    def with_network(self, net: torch.nn.Module) -> Self:
+    def with_network(self, net: Any) -> Self:
         """The same encoder with other weights."""
         other = copy(self)
         other._net = deepcopy(net).to(self._kind).eval().requires_grad_(False)
