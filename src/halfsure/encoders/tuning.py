@@ -28,7 +28,7 @@ __all__ = ["Tuning", "labeled_rows", "logistic_regression", "surest_of_each_clas
 class Tuning:
     """How an encoder is tuned; the values were chosen on samples and seeds that no table shows."""
 
-    loss: Literal["contrast", "cosine"] = "cosine"
+    loss: Literal["contrast", "cosine"] = "contrast"
     """What pairs are taught: to be nearer than other pairs, or which cosine to have."""
     steps: int = 40
     batch: int = 32
@@ -45,7 +45,7 @@ class Tuning:
     """Whether a picture may be mirrored."""
     surest: float = 0.3
     """Part of the unlabeled samples that takes part in the second round."""
-    most_unlabeled: int = 2000
+    most_unlabeled: int = 1000
     """Unlabeled samples that are looked at."""
 
 
