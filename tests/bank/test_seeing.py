@@ -30,7 +30,7 @@ from tests.bank.conftest import TOY
 
 pytestmark = pytest.mark.usefixtures("toy_encoders")
 COLOURS = {"red": (200, 40, 40), "blue": (40, 40, 200)}
-SHORT = {"steps": 12, "evaluations": 2, "batch": 8, "unlabeled_batch": 16}
+SHORT: dict[str, Any] = {"steps": 12, "evaluations": 2, "batch": 8, "unlabeled_batch": 16}
 
 
 def picture(colour: str, number: int) -> Image.Image:

@@ -5,8 +5,9 @@ deviation: by those 14 points of accuracy are lost.
 """
 
 import importlib.util
+from copy import copy, deepcopy
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -75,6 +76,17 @@ class Lite(PictureEncoder):
             return whole
         pictures = calibration_pictures(self.side).transpose(0, 3, 1, 2) / 255
         return in_int8(whole, ((pictures - self.mean[0]) / self.std[0]).astype(np.float32))
+
+    def network(self) -> Network:
+        """A copy to be trained; its norms are parts of its convolutions."""
+        net: Network = deepcopy(self._net).float().requires_grad_(True)
+        return net
+
+    def with_network(self, net: Any) -> Self:
+        """The same encoder with other weights, by onnxruntime too where that is installed."""
+        other = copy(self)
+        other._take(deepcopy(net).eval().requires_grad_(False))
+        return other
 
     def encode(self, samples: Tensor) -> Features:
         """(n, 3, side, side), normalised → (n, 1280)."""

@@ -1,17 +1,19 @@
 """What every encoder shares: pictures or texts → features, by a network that somebody else has trained."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from halfsure._disk import file_digest
 from halfsure.data.files import DataError
-from halfsure.settings import Between, Settings
+from halfsure.settings import Between, Settings, parts
 from halfsure.settings.registry import Part
 
 __all__ = [
@@ -73,7 +75,11 @@ class Encoder(Part):
     precision: str = "float32"
     """What it calculates in here, and by what."""
     full_name: str
-    """With the last name of the argument: no path of this machine."""
+    """With the last name of the argument, no path of this machine; and how it was tuned."""
+    changed: Mapping[str, Tensor] = MappingProxyType({})
+    """The weights that tuning changed, as they are kept in a run; none in an encoder as it came."""
+    untuned_checksum: str = ""
+    """Of the encoder that was tuned; empty in an encoder as it came."""
     size: ClassVar[str] = ""
     """Of the weights, as a list of encoders shows it."""
     origin: Literal["", "here", "hub"] = ""
@@ -101,8 +107,25 @@ class Encoder(Part):
         """A batch → (n, dimension): texts as a list, pictures as a normalised tensor (n, 3, side, side)."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it encodes")
 
+    def network(self) -> nn.Module:
+        """A copy of its network in float32, to be trained: what `inputs` makes of samples → (n, dimension)."""
+        tunable = [name for name, part in parts("encoder").items() if part.network is not Encoder.network]
+        raise EncoderError(
+            f"{self.full_name} cannot be tuned: tuning needs an encoder whose network can be trained here: "
+            f"{', '.join(tunable)}, or a torch module of your own"
+        )
+
+    def inputs(self, samples: Any) -> tuple[Any, ...]:
+        """What its network takes, of a batch as `encode` gets it."""
+        return (samples,)
+
+    def with_network(self, net: nn.Module) -> Self:
+        """The same encoder with the weights of another network of this shape."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how its network is replaced")
+
     def as_json(self) -> dict[str, Any]:
         """What a bank, a run and an export say of it."""
+        tuned = {"tuned_from": self.untuned_checksum} if self.untuned_checksum else {}
         return {
             "name": self.full_name,
             "origin": self.origin,
@@ -111,6 +134,7 @@ class Encoder(Part):
             "sha256": self.checksum,
             "precision": self.precision,
             "licence": self.licence,
+            **tuned,
         }
 
 

@@ -3,10 +3,11 @@
 import importlib.util
 import os
 from collections.abc import Sequence
+from copy import copy, deepcopy
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from safetensors.torch import load_file
@@ -15,7 +16,7 @@ from torch import Tensor
 from halfsure._disk import file_digest, read_json
 from halfsure.data.official import data_root
 from halfsure.encoders._bert import Bert
-from halfsure.encoders._pieces import Pieces
+from halfsure.encoders._pieces import Pieces, padded
 from halfsure.encoders.encoder import Encoder, EncoderError, Features, check_weights, checked, notices_in
 from halfsure.encoders.machine import fast_bfloat16
 from halfsure.settings import register
@@ -25,6 +26,8 @@ __all__ = ["DIGEST", "MiniLM", "is_whole", "minilm_folder", "unknown_share"]
 LONGEST = 256
 """Word pieces that the network sees at a time; a longer text is read in parts, whose mean counts."""
 DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+TUNED = 64
+"""Word pieces of a text that tuning looks at: its time grows with them."""
 
 
 @register
@@ -83,6 +86,24 @@ class MiniLM(Encoder):
         with torch.inference_mode():
             found: Features = self._net(pieces, there).float().numpy()
         return found
+
+    def network(self) -> Bert:
+        """A copy to be trained; what single words mean stays as it is."""
+        net: Bert = deepcopy(self._net).float().requires_grad_(True)
+        for table in (net.words, net.places, net.kinds):
+            table.requires_grad_(False)
+        return net
+
+    def inputs(self, samples: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """The first pieces of each text; of a long one the rest is left out."""
+        found = [text.ids for text in self._tokenizer.encode_batch(list(samples))]
+        return padded([[*ids[: min(len(ids), TUNED) - 1], ids[-1]] for ids in found])
+
+    def with_network(self, net: Any) -> Self:
+        """The same encoder with other weights."""
+        other = copy(self)
+        other._net = deepcopy(net).to(self._kind).eval().requires_grad_(False)
+        return other
 
 
 @cache

@@ -2,7 +2,8 @@
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, Literal
+from copy import copy, deepcopy
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -78,7 +79,25 @@ def _width(encoder: Encoder, found: Any) -> int:
     return int(found.shape[1])
 
 
-class OwnPictures(PictureEncoder):
+class _Own(Encoder):
+    """A module can be tuned, another function cannot."""
+
+    _function: Function
+
+    def network(self) -> nn.Module:
+        """A copy of the module, to be trained."""
+        if not isinstance(self._function, nn.Module):
+            return super().network()
+        return deepcopy(self._function).float().requires_grad_(True)
+
+    def with_network(self, net: nn.Module) -> Self:
+        """The same encoder with another module."""
+        other = copy(self)
+        other._function = deepcopy(net).eval().requires_grad_(False)
+        return other
+
+
+class OwnPictures(_Own, PictureEncoder):
     """A function of pictures."""
 
     name = "own"
@@ -93,7 +112,7 @@ class OwnPictures(PictureEncoder):
         return checked(self, _features(self._function, samples), len(samples))
 
 
-class OwnTexts(Encoder):
+class OwnTexts(_Own):
     """A function of texts."""
 
     name = "own"
