@@ -22,7 +22,7 @@ from rows import Row, header, show
 from steps import threads
 
 from halfsure.data import Data, DataError, Part
-from halfsure.data.load import load_seeds
+from halfsure.data.load import draw_seeds, read_source
 from halfsure.training.inference import logits_of
 from halfsure.training.presets import preset
 from halfsure.training.ranks import Ranks
@@ -57,7 +57,7 @@ class Reached:
 def rows(quick: bool) -> Iterator[Row]:
     """The one comparison, a ratio a seed; a quick call makes one seed only. No row without MNIST."""
     try:
-        sets = load_seeds("mnist", SEEDS[:1] if quick else SEEDS, labels=LABELS)
+        sets = draw_seeds(read_source("mnist"), SEEDS[:1] if quick else SEEDS, labels=LABELS)
     except DataError as error:
         print(f"no row for the time to 10 % error: {error}", flush=True)
         return
