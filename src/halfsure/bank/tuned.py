@@ -72,7 +72,7 @@ def tune(data: Data, how: Tune, seed: int, console: Console | None = None, kept:
     banked = data.encoded[place]
     assert isinstance(banked, Banked)
     try:
-        encoder, said = _tuned(data, place, how, seed, console, kept)
+        encoder, said = _restored(banked.opener, kept) or _tuned(data, place, how, seed, console)
     except (EncoderError, ValueError) as error:
         return _untuned(data, how, str(error))
     if encoder is None:
@@ -91,7 +91,7 @@ def tune_again(data: Data, console: Console | None = None, kept: Kept | None = N
     assert isinstance(banked, Banked) and banked.tuned is not None  # noqa: PT018
     base = replace(data, encoded=_replaced(data.encoded, place, replace(banked, opener=banked.tuned.opener)))
     try:
-        encoder, _ = _tuned(base, place, "pairs", banked.tuned.seed, console, kept)
+        encoder, _ = _restored(banked.tuned.opener, kept) or _tuned(base, place, "pairs", banked.tuned.seed, console)
     except ValueError as error:
         raise DataError(f"a fold leaves too few labels: {error}; ask for more folds, or take tune none") from None
     assert encoder is not None
@@ -146,15 +146,19 @@ def _with_note(data: Data, note: str) -> Data:
     return replace(data, notes=(*data.notes[:1], note, *data.notes[1:]))
 
 
-def _tuned(
-    data: Data, place: int, how: Tune, seed: int, console: Console | None, kept: Kept | None
-) -> tuple[Encoder | None, str]:
+def _restored(opener: Opener, kept: Kept | None) -> tuple[Encoder, str] | None:
+    """The tuned encoder that a run has kept, and a sentence; None if it has kept none of this encoder."""
+    if kept is None or kept.untuned != opener.encoder.checksum:
+        return None
+    said = f"{opener.encoder.full_name} is tuned by pairs, with the weights that the run has kept"
+    return tuned_from(opener.encoder, kept.changed), said
+
+
+def _tuned(data: Data, place: int, how: Tune, seed: int, console: Console | None) -> tuple[Encoder | None, str]:
     """The tuned encoder, None if it does not pay; and a sentence."""
     banked = data.encoded[place]
     assert isinstance(banked, Banked)
     encoder = banked.opener.encoder
-    if kept is not None and kept.untuned == encoder.checksum:
-        return tuned_from(encoder, kept.changed), f"{encoder.full_name} is tuned by pairs, with the weights of the run"
     labels = np.full(len(data.train), UNLABELED)
     labels[data.labeled] = data.train.labels[data.labeled]
     labeled_rows(labels, labels)

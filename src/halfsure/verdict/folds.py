@@ -125,9 +125,7 @@ def _places(counts: NDArray[np.int64], order: NDArray[np.int64], parts: int) -> 
     return place
 
 
-def without(
-    data: Data, held: NDArray[np.int64], console: Console | None = None, *, kept: Kept | None = None
-) -> Data:
+def without(data: Data, held: NDArray[np.int64], console: Console | None = None, *, kept: Kept | None = None) -> Data:
     """The data without some labeled samples and all others of their groups: as new to a model as any later one.
 
     An encoder that was tuned is tuned again without them, unless what the fold's run has `kept` of that is given.
