@@ -214,7 +214,7 @@ def test_damaged_missing_and_foreign_weights_are_refused(photos: Path, tmp_path:
 
 
 def test_texts_beside_numbers(reviews: str, tmp_path: Path) -> None:
-    about = {"encoder": "toy-tunable-texts", "labels": 8, "label_column": "label"}
+    about: dict[str, Any] = {"encoder": "toy-tunable-texts", "labels": 8, "label_column": "label"}
     about["test"] = str(Path(reviews).with_name("test.csv"))
     data, came = opened(reviews, **about, tune="pairs", val=4), opened(reviews, **about, val=4)
     for name in ("train", "val", "test"):
@@ -243,8 +243,8 @@ def test_folds_tune_without_what_they_hold_out(photos: Path, tmp_path: Path, wat
     left = [without(data, some) for some in held]
     for fold, some, scores, one in zip(left, held, evidence.conformal.scores, evidence.runs, strict=True):
         logits = one.logits(fold.train.samples[some])
-        labels = torch.from_numpy(data.train.labels[some])
-        assert torch.equal(scores, class_scores(logits, one.map).gather(1, labels[:, None])[:, 0])
+        classes = torch.from_numpy(data.train.labels[some])
+        assert torch.equal(scores, class_scores(logits, one.map).gather(1, classes[:, None])[:, 0])
     seen = [fold.test.samples for fold in left if fold.test is not None]
     assert not np.array_equal(seen[0], seen[1])
     by_hand = [class_scores(one.logits(some), one.map) for one, some in zip(evidence.runs, seen, strict=True)]
@@ -317,10 +317,11 @@ def test_the_classifier_with_texts() -> None:
     ],
 )
 def test_what_cannot_be_tuned_is_refused(photos: Path, settings: dict[str, Any], message: str) -> None:
+    asked: dict[str, Any] = {"labels": 8, **settings}
     with pytest.raises(DataError, match=message) as refused:
-        opened(photos, **{"tune": "pairs", "labels": 8} | settings)
+        opened(photos, tune="pairs", **asked)
     assert "\n" not in str(refused.value)
-    data = opened(photos, **{"tune": "auto", "labels": 8} | settings)  # it was not asked for by name
+    data = opened(photos, tune="auto", **asked)  # it was not asked for by name
     assert tuned_in(data) is None
     assert any(note.startswith("not tuned: ") for note in data.notes)
 

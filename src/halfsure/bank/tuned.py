@@ -215,9 +215,14 @@ def _through(data: Data, place: int, encoder: Encoder, tuned: TunedFrom, console
             features = rows
         return replace(was, samples=features)
 
-    parts = {name: was and part(was) for name, was in vars(data).items() if name in ("train", "val", "test")}
-    encoding = _encoding(data.encoding, place, encoder)
-    return replace(data, **parts, encoded=_replaced(data.encoded, place, banked), encoding=encoding)
+    return replace(
+        data,
+        train=part(data.train),
+        val=None if data.val is None else part(data.val),
+        test=None if data.test is None else part(data.test),
+        encoding=_encoding(data.encoding, place, encoder),
+        encoded=_replaced(data.encoded, place, banked),
+    )
 
 
 def _opened(untuned: Opener, changed: Mapping[str, Tensor]) -> Encoder:
