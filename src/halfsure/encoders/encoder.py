@@ -46,8 +46,8 @@ class EncoderSettings(Settings):
     """What every encoder can be told."""
 
     encoder_precision: Precision = "auto"
-    """How encoders calculate: auto takes what is fast here and as good as float32; int8 is faster still, and loses a
-    little."""
+    """How the encoder calculates: auto takes what is fast here and as good as float32; int8 is faster still, and loses
+    a little."""
 
 
 class Encoder(Part):
