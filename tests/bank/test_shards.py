@@ -100,7 +100,7 @@ def test_rows_are_an_array_of_the_first_view(tmp_path: Path) -> None:
     fill(bank, texts)
     rows = bank.rows(bank.places(keys(texts)).reshape(10, 2))
     whole = features(texts)[::2].astype(np.float32)
-    assert (rows.shape, rows.dtype, rows.ndim, len(rows), rows.views) == ((10, WIDTH), np.float32, 2, 10, 2)
+    assert (rows.shape, rows.dtype, rows.ndim, len(rows), rows.views) == ((10, WIDTH), np.dtype("f4"), 2, 10, 2)
     mask = np.arange(10) % 3 == 0
     for key in (3, -1, slice(2, 8, 3), slice(0, 0), np.array([5, 5, 0]), mask, [1, 2]):
         np.testing.assert_array_equal(rows[key], whole[key])

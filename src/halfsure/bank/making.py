@@ -179,7 +179,8 @@ def _fill(
             good = wanted.keys[rows[[not problem for problem in result.problems]]]
             if len(good):
                 names = np.concatenate([good ^ wanted.digests[column] for column in columns])
-                writer.add(names, result.features.reshape(-1, encoder.dimension))
+                codes = np.repeat([wanted.views[column].code for column in columns], len(good))
+                writer.add(names, result.features.reshape(-1, encoder.dimension), codes)
             bar.add(len(rows))
     return bad
 

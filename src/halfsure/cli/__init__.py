@@ -42,6 +42,7 @@ COMMANDS = {
     "demo": Row("demo.Demo", "see in about a minute what unlabeled samples add"),
     "methods": Row("methods.Methods", "list the methods, and what they are put together from"),
     "data": Row("data.Data", "list, fetch, describe and check the official data sets"),
+    "bank": Row("bank.Bank", "list, describe and remove the features that encoders have computed"),
     "version": Row("version.Version", "print the version"),
 }
 
