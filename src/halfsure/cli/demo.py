@@ -65,7 +65,7 @@ class Demo:
 
     def run(self, console: Console) -> int:
         """Train, print the table, write the report."""
-        data_config = DataConfig(NONE, labels=LABELS)
+        data_config = DataConfig(encoder=NONE, labels=LABELS)
         data = dict(zip(SEEDS, open_seeds("digits", data_config, SEEDS), strict=True))
         configs = {
             name: preset(data[0], name).replace(steps=STEPS, evaluations=EVALUATIONS, tensorboard=False)
