@@ -120,9 +120,10 @@ class Bank:
 
     def look(self) -> list[str]:
         """Read which rows are there. → what is damaged, in sentences."""
-        told, keys = list[str](), [np.empty((0, 2), np.uint64)]
-        self._shards = []
-        for file in sorted(self.path.glob("*.rows")):
+        told, files = list[str](), sorted(self.path.glob("*.rows"))
+        self._shards, count = [], 0
+        keys = np.empty((sum(file.stat().st_size for file in files) // self._size, 2), np.uint64)
+        for file in files:
             stamp = _stamp(file)
             found = records(file, self._size)
             if stamp != _noted(file):
@@ -134,9 +135,11 @@ class Bank:
                     )
                 found["key"][bad] = 0
                 self._note(file, bad, stamp)
+            found = found[: len(keys) - count]  # another process may have added some since
             self._shards.append(_Shard(file, len(found)))
-            keys.append(found["key"])
-        self._index = _Index(np.concatenate(keys))
+            keys[count : count + len(found)] = found["key"]
+            count += len(found)
+        self._index = _Index(keys[:count])
         return told
 
     def _damaged(self, file: Path, said: Records) -> NDArray[np.int64]:
@@ -184,13 +187,16 @@ class _Index:
     """Keys in ascending order of their first halves, and which row each is of."""
 
     def __init__(self, keys: Keys) -> None:
-        self._order = np.argsort(keys[:, 0], kind="stable").astype(np.int32)
-        self._order = self._order[np.searchsorted(keys[self._order, 0], 1) :] if len(keys) else self._order
-        self._first, self._second = keys[self._order, 0], keys[self._order, 1]
+        order = np.argsort(keys[:, 0]).astype(np.int32)
+        first = keys[order, 0]
+        sound = int(np.searchsorted(first, 1))  # zeros stand for rows that are damaged
+        self._order, self._first, self._second = order[sound:], first[sound:], keys[order[sound:], 1]
 
     def places(self, keys: Keys) -> NDArray[np.int32]:
         found = np.full(len(keys), -1, np.int32)
-        near = np.searchsorted(self._first, keys[:, 0])
+        order = np.argsort(keys[:, 0])  # neighbours are found near each other, many times as fast
+        near = np.empty(len(keys), np.int64)
+        near[order] = np.searchsorted(self._first, keys[order, 0])
         left = np.arange(len(keys))
         while len(left):  # more than once only where two keys share their first half
             left = left[near[left] < len(self._first)]
