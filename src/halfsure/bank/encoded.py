@@ -20,7 +20,7 @@ from halfsure.encoders import Encoder
 from halfsure.views.batch import ViewName
 from halfsure.views.draws import BANKED, base_key, below, bits
 
-__all__ = ["Banked", "Opener", "Plan", "PretrainedText", "encode_pictures", "plain_features", "ready"]
+__all__ = ["Banked", "Opener", "Plan", "PretrainedText", "TunedFrom", "encode_pictures", "plain_features", "ready"]
 
 PLAIN = View("plain")
 IN_MEMORY = 2**29
@@ -42,6 +42,15 @@ class Opener:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"name": self.name, "open": self.open}
+
+
+@dataclass(frozen=True)
+class TunedFrom:
+    """What an encoder was before labels tuned it, so that it can be tuned again on others."""
+
+    opener: Opener
+    """The encoder as it came."""
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,8 @@ class Banked:
     originals: Originals
     """Of the training samples."""
     plan: Plan
+    tuned: TunedFrom | None = None
+    """Where labels have tuned the encoder."""
     made: dict[str, Rows] = field(default_factory=dict, repr=False)
     """Views that are known to be in the bank."""
 

@@ -1,7 +1,7 @@
 """New samples for a trained model, seen through the encoder that the model was trained with."""
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from json import dumps, loads
 from typing import Any
@@ -15,14 +15,43 @@ from halfsure.data.arrays import as_samples
 from halfsure.data.originals import PictureArray
 from halfsure.data.text import TextEncoding, TextRows
 from halfsure.encoders import Encoder
-from halfsure.encoders.choosing import restore
+from halfsure.encoders.choosing import Changed, restore
 
-__all__ = ["ENCODED", "read", "samples_of"]
+__all__ = ["ENCODED", "Reopened", "read", "samples_of"]
 
 ENCODED = "encoded"
 """The kind of an encoding that goes through an encoder of pictures."""
-Given = Encoder | None
-"""An encoder of one's own, which has to be given again."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reopened:
+    """The encoders that a model was trained with, opened again when they are needed."""
+
+    own: Encoder | None = None
+    """An encoder of one's own, which has to be given again."""
+    changed: Changed | None = None
+    """Gives the weights that tuning changed."""
+    tuned: dict[str, Encoder] = field(default_factory=dict, repr=False)
+    """Encoders that were tuned and are open, by their checksum."""
+
+    def open(self, fields: Any) -> Encoder:
+        """The encoder that a model says this of."""
+        if not isinstance(fields, dict):
+            raise DataError("the model does not say which encoder it was trained with: its file is damaged")
+        if "tuned_from" not in fields:
+            return restore(fields, self.own) if self.own is not None else _restore(dumps(fields))
+        name = str(fields.get("sha256"))
+        if name not in self.tuned:
+            self.tuned[name] = restore(fields, self.own, self.changed)
+        return self.tuned[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A session of onnxruntime cannot be pickled; it is opened again."""
+        return vars(self) | {"tuned": {}}
+
+
+Given = Encoder | Reopened | None
+"""An encoder of one's own, or those of a run."""
 
 
 def read(
@@ -39,7 +68,7 @@ def read(
     assert encoding is not None
     found = new.read(source, encoding.get("of"), shape=None, **options)
     assert found.originals is not None
-    return replace(found, samples=plain_features(found.originals, _opened(encoding, encoder)))
+    return replace(found, samples=plain_features(found.originals, _reopened(encoder).open(encoding.get("encoder"))))
 
 
 def samples_of(
@@ -58,16 +87,14 @@ def samples_of(
         return read(X, encoding, shape=shape, encoder=encoder).samples
     rows, found = as_samples(X, "X")
     if found == "image":
-        return np.asarray(plain_features(PictureArray(rows), _opened(encoding, encoder)))
+        return np.asarray(plain_features(PictureArray(rows), _reopened(encoder).open(encoding.get("encoder"))))
     if rows.shape[1:] != shape:
         raise DataError(f"X has samples of shape {rows.shape[1:]}, but the model takes pictures")
     return rows
 
 
-def _opened(encoding: dict[str, Any], given: Given) -> Encoder:
-    if not isinstance(encoding.get("encoder"), dict):
-        raise DataError("the model does not say which encoder it was trained with: its file is damaged")
-    return restore(encoding["encoder"], given) if given is not None else _restore(dumps(encoding["encoder"]))
+def _reopened(given: Given) -> Reopened:
+    return given if isinstance(given, Reopened) else Reopened(given)
 
 
 @cache
@@ -79,4 +106,5 @@ def _restored(fields: Any, given: Given = None) -> TextRows:
     """What encodes the texts of a model."""
     if not isinstance(fields, dict) or "encoder" not in fields:
         return TextEncoding.from_json(fields)
-    return PretrainedText(Opener(str(fields["encoder"].get("name")), partial(_opened, fields, given)), Plan())
+    encoder = fields["encoder"]
+    return PretrainedText(Opener(str(encoder.get("name")), partial(_reopened(given).open, encoder)), Plan())

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from halfsure._shown import path_from
 from halfsure.bank.seeing import NONE, EncoderWanted, see_source
+from halfsure.bank.tuned import Kept, tune
 from halfsure.data.dataset import Data, DataError
 from halfsure.data.load import draw_seeds, hold_out
 from halfsure.data.reader import reader_of
@@ -114,15 +115,18 @@ def find_source(source: str, folder: Path, given: str | None = None) -> str:
     return os.path.normpath(folder / source)
 
 
-def open_again(path: Path, source: str, config: DataConfig, seed: int) -> Data:
-    """Open the data of the run in a folder, with the labels its split.json names; `source` is where they are now."""
+def open_again(path: Path, source: str, config: DataConfig, seed: int, tuned: Kept | None = None) -> Data:
+    """Open the data of the run in a folder, with the labels its split.json names; `source` is where they are now.
+
+    `tuned` is what the folder keeps of an encoder that was tuned; without it the encoder is tuned again.
+    """
     own = {
         name: _find(value, path, source) if name in path_settings() else value for name, value in config.reader.items()
     }
     own = {name: value for name, value in own.items() if value is not None}
     encoder = _with_path(config.encoder, lambda kept: str(_find(kept, path, source)))
     config = replace(config, split=str(path / "split.json"), labels=None, encoder=encoder, reader=own)
-    return open_data(source, config, seed)
+    return open_data(source, config, seed, tuned=tuned)
 
 
 def _find(kept: Any, folder: Path, source: str) -> Any:
@@ -147,19 +151,30 @@ def path_settings() -> set[str]:
     return {setting.name for kind in kinds for setting in declared(kind) if setting.path}
 
 
-def open_data(source: str, config: DataConfig, seed: int, console: Console | None = None) -> Data:
-    """Load a source, see it through its encoder, choose its labels and hold the validation samples out."""
-    return open_seeds(source, config, [seed], console)[0]
+def open_data(
+    source: str, config: DataConfig, seed: int, console: Console | None = None, tuned: Kept | None = None
+) -> Data:
+    """Load a source, see it through its encoder, choose its labels and hold the validation samples out.
+
+    Then the labels tune the encoder, if that is wanted and was not done before.
+    """
+    return open_seeds(source, config, [seed], console, tuned)[0]
 
 
-def open_seeds(source: str, config: DataConfig, seeds: Sequence[int], console: Console | None = None) -> list[Data]:
+def open_seeds(
+    source: str,
+    config: DataConfig,
+    seeds: Sequence[int],
+    console: Console | None = None,
+    tuned: Kept | None = None,
+) -> list[Data]:
     """The same for several seeds, with the source read once and its samples shared."""
     usual = reader_of(source).usual_labels
     whole = see_source(source, config, config.reader, console)
     found = draw_seeds(whole, seeds, labels=config.labels, split=config.split, usual=usual, val=config.val)
-    if not config.val:
-        return found
-    return [hold_out(data, config.val, seed) for data, seed in zip(found, seeds, strict=True)]
+    if config.val:
+        found = [hold_out(data, config.val, seed) for data, seed in zip(found, seeds, strict=True)]
+    return [tune(data, config.tune, seed, console, tuned) for data, seed in zip(found, seeds, strict=True)]
 
 
 def lasting(source: str, config: DataConfig) -> tuple[str, DataConfig]:

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from rich.console import Console
 
@@ -27,6 +27,7 @@ __all__ = [
     "EncoderWanted",
     "TextsSeen",
     "encoder_of",
+    "own_encoder",
     "see_pictures",
     "see_source",
     "weights_of",
@@ -42,6 +43,9 @@ class EncoderWanted(PictureSettings):
     encoder: Annotated[str, EVERYDAY] = AUTO
     """Pretrained network that pictures or texts are seen through: {encoder}; auto takes the best that is installed, and
     none does without."""
+    tune: Annotated[Literal["none", "pairs", "auto"], EVERYDAY] = "none"
+    """Whether the labels tune the encoder first: pairs teaches it which labeled samples belong together, auto does so
+    where held-out labels say that it pays and two minutes are enough to find out."""
     weak_views: Count = Plan.weak
     """Views of each picture or text that are encoded: slightly changed."""
     strong_views: Count = Plan.strong
@@ -146,8 +150,15 @@ def weights_of(data: Data) -> list[str]:
     return sorted({one.opener.encoder.checksum for one in data.encoded if isinstance(one, Banked)})
 
 
+def own_encoder(data: Data) -> Encoder | None:
+    """The encoder of one's own that data are seen through, before any tuning, if it is one's own."""
+    openers = [(one.tuned or one).opener for one in data.encoded if isinstance(one, Banked)]
+    return next((opener.encoder for opener in openers if opener.name.startswith("own:")), None)
+
+
 def encoder_of(data: Data) -> str:
-    """The name of the encoder that data are seen through; of texts by their words, words."""
-    names = [one.opener.name for one in data.encoded if isinstance(one, Banked)]
+    """The name of the encoder that data are seen through, before any tuning; of texts by their words, words."""
+    came = [one.tuned or one for one in data.encoded if isinstance(one, Banked)]
+    names = [one.opener.name for one in came]
     words = any(isinstance(one, Text) for one in data.encoded)
     return names[0] if names else WORDS if words else NONE

@@ -17,6 +17,7 @@ from halfsure.bank.view import Drawing
 from halfsure.data import DataError
 from halfsure.encoders.choosing import open_encoder
 from halfsure.encoders.encoder import Encoder
+from halfsure.encoders.tuning import tuned_from
 from halfsure.settings.registry import loaded_parts, take_over
 
 __all__ = ["all_encoded"]
@@ -63,7 +64,7 @@ def _ways(encoder: Encoder) -> list[Way]:
     """How another process can come by the encoder: by its name, or by what it consists of."""
     found = list[Way]()
     if encoder.opened_as is not None:
-        found.append(("open", (*encoder.opened_as, loaded_parts())))
+        found.append(("open", (*encoder.opened_as, loaded_parts(), dict(encoder.changed))))
     try:
         found.append(("unpack", dumps(encoder)))
     except Exception:  # sessions and other handles raise whatever they like
@@ -126,9 +127,10 @@ def _work(about: dict[str, Any], drawing: Drawing, job: Job) -> Encoded | None:
         kind, given = _way
         try:
             if kind == "open":
-                name, settings, parts = given
+                name, settings, parts, changed = given
                 take_over(parts)
                 found = open_encoder(name, **settings)
+                found = tuned_from(found, changed) if changed else found
             else:
                 found = loads(given)
         except Exception:  # whatever it is, the parent has the encoder

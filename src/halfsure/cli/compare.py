@@ -91,7 +91,8 @@ class _Ready:
         """Train what is not trained yet, then show the table and write the report."""
         options = self.options
         wanted = [view for config in self.plan.configs.values() for view in config.algorithm().views]
-        ready(next(iter(self.plan.data.values())), wanted, screen(stderr=True))  # once, before many processes want them
+        for data in self.plan.data.values():  # which share their bank, unless its encoder was tuned
+            ready(data, wanted, screen(stderr=True))  # once, before many processes want them
         how = {"workers": options.jobs, "baselines": options.baselines, "samples": options.samples}
         return carry_out(self.plan, console, as_json=options.json, **how)  # type: ignore[arg-type]  # as `Compare` has it
 

@@ -8,6 +8,7 @@ from math import fsum
 from pathlib import Path
 from typing import Annotated, Any
 
+from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 from tyro.conf import Positional, arg
@@ -21,6 +22,7 @@ from halfsure.cli.using import (
     grid,
     open_both,
     printable,
+    seen_by,
     warn,
     write_rows,
 )
@@ -78,7 +80,7 @@ class Predict:
             check_output(self.out, self.force)
         run, new = open_both(self.model, self.data, self.reading)
         try:
-            said = run.answers(new.samples, coverage=self.coverage, abstain=self.abstain)
+            said = run.answers(new.samples, coverage=self.coverage, abstain=self.abstain, again=self._again)
         except ValueError as error:  # out of its range
             raise DataError(str(error)) from None
         found = _called(new.called, rows(run, new.names, said, probabilities=self.probabilities))
@@ -90,6 +92,10 @@ class Predict:
         else:
             self._show(console, run, found, int(said.sure.sum()))
         return 0
+
+    def _again(self, fold: Run) -> NDArray[Any]:
+        """The data as the model of a fold takes them, which may have an encoder of its own."""
+        return seen_by(fold, self.data, self.reading).samples
 
     def _summary(self, run: Run, found: Columns, said: Answers) -> dict[str, Any]:
         count, answered = len(found["label"]), int(said.sure.sum())

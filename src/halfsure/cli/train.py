@@ -20,6 +20,7 @@ from halfsure.data import Data, DataError
 from halfsure.data.reader import reader_of
 from halfsure.learners.automatic import AUTO, SHARES, Choice, choose
 from halfsure.runs import Run, load, start
+from halfsure.runs.encoder_file import kept_encoder
 from halfsure.runs.folder import flat_settings
 from halfsure.runs.run import error_on
 from halfsure.runs.start import default_folder, recorded
@@ -74,7 +75,10 @@ class Train:
         asked, name, seed = (settings.pop(key, None) for key in ("method", "preset", "seed"))
         data_config = unless_trained(DataConfig.of(options.source, **given.data), given)
         seed = RunSettings(seed=seed or 0).seed
-        data = open_data(options.source, data_config, seed, screen(stderr=True))
+        if data_config.tune == AUTO and launched():
+            raise DataError("whether tuning pays is decided by one process: take --tune pairs or none under torchrun")
+        kept = None if options.out is None else kept_encoder(options.out)
+        data = open_data(options.source, data_config, seed, screen(stderr=True), kept)
         choice = choose(data) if asked in (None, AUTO) else Choice(str(asked), "", {})
         config = preset(data, choice.method, name or "quick", seed)
         # Labels that were drawn, the same number of each class, say nothing of the shares of the data.

@@ -19,7 +19,18 @@ from halfsure.data import DataError
 from halfsure.data.new import New
 from halfsure.runs.run import Run, load
 
-__all__ = ["Columns", "Reading", "check_output", "escaped", "grid", "open_both", "printable", "warn", "write_rows"]
+__all__ = [
+    "Columns",
+    "Reading",
+    "check_output",
+    "escaped",
+    "grid",
+    "open_both",
+    "printable",
+    "seen_by",
+    "warn",
+    "write_rows",
+]
 
 Columns = dict[str, Sequence[Any]]
 
@@ -39,9 +50,13 @@ class Reading:
 def open_both(model: Path, data: str, how: Reading, *, test: bool = False) -> tuple[Run, New]:
     """The model in a run folder or file, and data as it takes them."""
     run = load(model)
-    shape = run.preprocessing.shape
-    options = {"lenient": how.lenient, "skip_bad": how.skip_bad, "root": how.root, "test": test}
-    return run, read(data, run.encoding, shape=shape, **options)  # type: ignore[arg-type]  # each as `Reading` has it
+    return run, seen_by(run, data, how, test=test)
+
+
+def seen_by(run: Run, data: str, how: Reading, *, test: bool = False) -> New:
+    """Data as a model takes them."""
+    shape, options = run.preprocessing.shape, {"lenient": how.lenient, "skip_bad": how.skip_bad, "root": how.root}
+    return read(data, run.encoding, shape=shape, encoder=run.encoders, test=test, **options)
 
 
 def warn(text: str) -> None:

@@ -1,5 +1,6 @@
 """What training needs to know of a data set, wherever it came from."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -10,7 +11,18 @@ from halfsure.data.files import DataError, is_text, shown
 from halfsure.data.originals import Originals
 from halfsure.data.text import TextEncoding, Words
 
-__all__ = ["UNLABELED", "Data", "DataError", "DataWarning", "Encoded", "Labels", "Names", "Part", "Text"]
+__all__ = [
+    "UNLABELED",
+    "Data",
+    "DataError",
+    "DataWarning",
+    "Encoded",
+    "Labels",
+    "Names",
+    "Part",
+    "Text",
+    "texts_of",
+]
 
 Labels = NDArray[np.int64]
 Names = NDArray[np.object_]
@@ -40,6 +52,8 @@ class Part:
     """(n,): the patient, user or scene that each sample is of; None where each stands for itself."""
     originals: Originals | None = None
     """(n,): the pictures or texts themselves, where the samples are what an encoder makes of them."""
+    texts: tuple[Originals | None, ...] = ()
+    """Of each of the data's `encoded`, the texts that an encoder made features of, where one did. Each (n,)."""
 
     def __post_init__(self) -> None:
         if len(self.samples) != len(self.labels):
@@ -55,9 +69,10 @@ class Part:
         """Some of the samples, with all that is known of them."""
         fields = (self.samples, self.labels, self.ids, self.groups)
         originals = None if self.originals is None else self.originals.take(rows)
+        texts = tuple(None if column is None else column.take(rows) for column in self.texts)
         taken: list[Any] = [None if field is None else field[rows] for field in fields]
         samples, labels, ids, groups = taken
-        return Part(samples, labels, ids, groups, originals)
+        return Part(samples, labels, ids, groups, originals, texts)
 
     def of_groups(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """These samples and all others of their groups, ascending. (n,) → (m,)."""
@@ -74,6 +89,11 @@ class Encoded(Protocol):
     def features(self) -> slice:
         """Which features of a row they are."""
         ...
+
+
+def texts_of(encoded: Iterable[Encoded]) -> tuple[Originals | None, ...]:
+    """The training texts that an encoder made features of."""
+    return tuple(getattr(one, "originals", None) for one in encoded)
 
 
 @dataclass(frozen=True, eq=False)

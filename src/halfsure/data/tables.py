@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from halfsure.data.arrays import DENSE_LIMIT, encode_labels
 from halfsure.data.columns import cleaned, explained, find_column, names_in, warn_of_columns, warn_of_names, words_of
 from halfsure.data.copies import of_frame, warn_of_copies
-from halfsure.data.dataset import UNLABELED, Data, DataError, Encoded, Names, Part
+from halfsure.data.dataset import UNLABELED, Data, DataError, Encoded, Names, Part, texts_of
 from halfsure.data.frames import SUFFIXES, load_frame
 from halfsure.data.keyed import label_column_of, with_labels
+from halfsure.data.originals import Originals, Texts
 from halfsure.data.reader import Reader
 from halfsure.data.text import TextEncoding, TextRows, fit_text
 from halfsure.settings import EVERYDAY, PATH, Settings, register
@@ -134,6 +135,17 @@ class TableEncoding:
                 found.append(column.text.beside(first, strings))
             first += column.width
         return tuple(found)
+
+    def texts(self, frame: "pd.DataFrame") -> tuple[Originals | None, ...]:
+        """The texts of each such column, for an encoder that is tuned later; None where words become rows."""
+        frame = frame.rename(columns=str)
+        return tuple(
+            None
+            if isinstance(column.text, TextEncoding)
+            else Texts([string or "" for string in words_of(frame[column.name])])
+            for column in self.columns
+            if column.text is not None
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Everything needed to encode again, as JSON."""
@@ -254,16 +266,18 @@ def read_frame(
     encoding = fit_table(frame, label, text_encoder, id=id_column, group=group_column, dropped=tuple(drop))
     if not encoding.columns:
         raise DataError(f"{name} has no column left to learn from")
-    train = Part(encoding.rows(frame, text_encoder), labels, encoding.ids(frame), encoding.groups(frame))
+    rows, beside = encoding.rows(frame, text_encoder), encoding.encoded(frame)
+    train = Part(rows, labels, encoding.ids(frame), encoding.groups(frame), texts=texts_of(beside))
     part = None
     if test is not None:
         known = encode_labels(cleaned(test[label]), classes, indexed=False)[0]
-        part = Part(encoding.rows(test, text_encoder), known, encoding.ids(test), encoding.groups(test))
+        rows, texts = encoding.rows(test, text_encoder), encoding.texts(test)
+        part = Part(rows, known, encoding.ids(test), encoding.groups(test), texts=texts)
     warn_of_columns(frame, [column.name for column in encoding.columns])
     warn_of_names(train, part, id_column, group_column)
     values = of_frame(frame, encoding), None if test is None else of_frame(test, encoding)
-    texts = any(column.kind == "text" for column in encoding.columns)
-    warn_of_copies(train, part, values, "rows", column=None if texts else 2)
+    wordy = any(column.kind == "text" for column in encoding.columns)
+    warn_of_copies(train, part, values, "rows", column=None if wordy else 2)
     return Data(
         name,
         "array",
@@ -272,7 +286,7 @@ def read_frame(
         np.flatnonzero(labels != UNLABELED),
         test=part,
         encoding={"kind": "table", **encoding.to_json()},
-        encoded=encoding.encoded(frame),
+        encoded=beside,
         notes=(explained(frame, encoding),),
     )
 

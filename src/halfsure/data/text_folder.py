@@ -6,6 +6,7 @@ A model of them is one of a table with a single column, `text`: it also takes a 
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from halfsure.data.dialect import OTHER, decoded
 from halfsure.data.files import opened
 from halfsure.data.images import SUFFIXES
 from halfsure.data.listing import Files, FolderSettings, Listing, classes_of, parts_of
+from halfsure.data.originals import Texts
 from halfsure.data.reader import Reader
 from halfsure.data.tables import Column, TableEncoding, TextEncoder, encode_texts, fitted
+from halfsure.data.text import TextEncoding
 from halfsure.settings import register
 
 __all__ = ["TEXTS", "holds_texts", "read_text_folder", "read_texts"]
@@ -54,7 +57,9 @@ def read_text_folder(
 
     def part(name: str, listing: Listing) -> Part:
         rows = encode_texts(column, texts[name], text_encoder)
-        return listing.part(rows, classes, folder, "" if name == "train" else name)
+        found = listing.part(rows, classes, folder, "" if name == "train" else name)
+        kept = None if column.text is None or isinstance(column.text, TextEncoding) else Texts(texts[name])
+        return replace(found, texts=(kept,))
 
     parts = {name: part(name, listing) for name, listing in listings.items()}
     return Data(

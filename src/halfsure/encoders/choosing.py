@@ -1,17 +1,22 @@
 """A name → an encoder: one that is asked for, the best that is installed, or the one that a run was made with."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+from torch import Tensor
 
 from halfsure.encoders.encoder import Encoder, EncoderError
 from halfsure.encoders.minilm import unknown_share
 from halfsure.encoders.own_encoder import own
+from halfsure.encoders.tuning import TUNED, tuned_from
 from halfsure.settings import find, parts
 from halfsure.settings.registry import nearest
 
 __all__ = ["best", "choose", "encoder_named", "listed", "open_encoder", "restore", "side_for", "text_encoder_for"]
 
+Changed = Callable[[], Mapping[str, Tensor]]
+"""Gives the weights that tuning changed, once they are needed."""
 PREFERRED = {"image": ("efficientnet-lite0",), "text": ("minilm",)}
 """By kind, the best first."""
 SMALL_GREY = 28
@@ -127,17 +132,20 @@ def listed() -> Iterable[type[Encoder]]:
     return parts("encoder").values()
 
 
-def restore(fields: Mapping[str, Any], given: Any = None, **settings: Any) -> Encoder:
+def restore(fields: Mapping[str, Any], given: Any = None, changed: Changed | None = None, **settings: Any) -> Encoder:
     """The encoder that a run was made with, by what its `as_json` said; another one is refused.
 
     Args:
         fields: what `as_json` gave.
         given: the file or folder of a family's encoder, an encoder, or one's own module or function, given again.
+        changed: gives the weights that tuning changed, where the run's encoder was tuned.
         settings: of the encoder, beside those that the fields have.
     """
     name, kind = fields.get("name"), fields.get("kind")
     if not isinstance(name, str) or kind not in ("image", "text") or len(name) > 1000:
         raise EncoderError("the run does not say which encoder it was made with")
+    if "tuned_from" in fields:
+        return _tuned_again(fields, given, changed, settings)
     family = name.partition(":")[0]
     if isinstance(given, Encoder):
         encoder = given
@@ -153,6 +161,19 @@ def restore(fields: Mapping[str, Any], given: Any = None, **settings: Any) -> En
             same = f", not those of {encoder.full_name} here" if key == "sha256" else ""
             raise EncoderError(f"the run was made with {name} {what}{same}: its features would mean something else")
     return encoder
+
+
+def _tuned_again(fields: Mapping[str, Any], given: Any, changed: Changed | None, settings: Any) -> Encoder:
+    name = str(fields["name"])
+    if changed is None:
+        raise EncoderError(f"{name} was tuned for its run, whose folder has the weights: give the run folder")
+    weights = changed()
+    untuned = {key: value for key, value in fields.items() if key != "tuned_from"}
+    untuned |= {"name": name.removesuffix(TUNED), "sha256": fields["tuned_from"]}
+    tuned = tuned_from(restore(untuned, given, **settings), weights)
+    if tuned.checksum != fields.get("sha256"):
+        raise EncoderError(f"the tuned weights beside this model are of another run: its {name} had others")
+    return tuned
 
 
 def _open_again(name: str, given: str | os.PathLike[str] | None, fields: Mapping[str, Any], more: Any) -> Encoder:

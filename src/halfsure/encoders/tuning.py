@@ -21,7 +21,11 @@ from halfsure.encoders.batches import Rows, balanced_rows, encode_rows, given, w
 from halfsure.encoders.encoder import Encoder, EncoderError, Features
 from halfsure.encoders.pair_losses import contrast, cosine_regression
 
-__all__ = ["Tuning", "labeled_rows", "logistic_regression", "surest_of_each_class", "tune_pairs", "tuned_from"]
+__all__ = ["TUNED", "Tuning", "labeled_rows", "logistic_regression", "surest_of_each_class", "tune_pairs", "tuned_from"]
+
+
+TUNED = "+pairs"
+"""How the name of a tuned encoder ends."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ def tuned_from(encoder: Encoder, changed: Mapping[str, Tensor]) -> Encoder:
     tuned.changed = dict(changed)
     tuned.untuned_checksum = encoder.checksum
     tuned.checksum = _digest(encoder.checksum, changed)
-    tuned.full_name = f"{encoder.full_name}+pairs"
+    tuned.full_name = f"{encoder.full_name}{TUNED}"
     return tuned
 
 

@@ -17,12 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from halfsure._checks import check_count, check_number
-from halfsure.bank.encoded import Banked, plain_features, ready
+from halfsure.bank.encoded import Banked, Opener, plain_features, ready
 from halfsure.bank.seeing import NONE, EncoderWanted, TextsSeen, see_pictures
+from halfsure.bank.tuned import tune
 from halfsure.data import Data, Part
 from halfsure.data.arrays import name_each
 from halfsure.data.columns import warn_of_columns
-from halfsure.data.dataset import UNLABELED, Text
+from halfsure.data.dataset import UNLABELED, Text, texts_of
 from halfsure.data.embeddings import Embedding
 from halfsure.data.originals import PictureArray
 from halfsure.encoders import Encoder
@@ -31,6 +32,7 @@ from halfsure.estimator.features import ShapedEncoder, as_plain, choose_encoder
 from halfsure.estimator.labels import known_labels, read_labels
 from halfsure.estimator.plan import make_config, shared_time, supervised, wanted_encoder
 from halfsure.learners.automatic import AUTO
+from halfsure.runs.evidence import Again
 from halfsure.runs.model_file import set_temperature
 from halfsure.runs.run import MODEL, Run
 from halfsure.runs.start import start
@@ -149,6 +151,8 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
                 "choose another folder, or remove it"
             )
         config, why = make_config(self, data)
+        data = tune(data, wanted_encoder(self).tune, config.seed)
+        self.opener_ = _opener_of_pictures(data)
         held = self._hold_out(data, config.seed)
         ready(data, config.algorithm(data).views)  # once, and not in every process that trains
         alone = supervised(data, config, self.settings or ()) if held and config.method != "supervised" else None
@@ -213,7 +217,8 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         samples = self._samples(X)
         if coverage is not None:
             self._evidence("a coverage")
-        return self.run_.answers(samples, coverage=coverage).sets(self.classes_.tolist())
+        again: Again = lambda run: run.samples(as_plain(X))  # noqa: E731
+        return self.run_.answers(samples, coverage=coverage, again=again).sets(self.classes_.tolist())
 
     def guarantee(self, coverage: float) -> Guarantee:
         """What is promised of `predict_set(X, coverage)`, as a number and in a sentence."""
@@ -248,7 +253,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             "X",
             self.encoder_.kind,
             tuple(str(name) for name in self.classes_.tolist()),
-            Part(samples, labels, groups=name_each("groups", groups)),
+            Part(samples, labels, groups=name_each("groups", groups), texts=texts_of(encoded)),
             np.flatnonzero(labels != UNLABELED),
             encoding=self.encoder_.as_json(),
             encoded=encoded,
@@ -258,16 +263,13 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
     def _seen(self, data: Data, wanted: EncoderWanted, own: Encoder | None) -> Data:
         """The same through an encoder of pictures, if there is to be one."""
-        self.opener_ = None
         if data.kind != "image" or wanted.encoder == NONE:
             if all(isinstance(one, Embedding) for one in data.encoded) and (
                 own is not None or wanted.encoder not in (AUTO, NONE)
             ):
                 raise ValueError("X holds neither pictures nor texts for an encoder: take encoder='none'")
             return data
-        seen = see_pictures(data, wanted, own=own)
-        self.opener_ = next((one.opener for one in seen.encoded if isinstance(one, Banked)), None)
-        return seen
+        return see_pictures(data, wanted, own=own)
 
     def _learnt(self, data: Data) -> bool:
         """Whether the rows themselves were learnt from all samples, as those of words are."""
@@ -286,10 +288,13 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         self, data: Data, held: list[NDArray[np.int64]], configs: list[Config]
     ) -> tuple[list[Fold], list[Fold]]:
         """The folds of each config, the second the baseline's."""
-        jobs = [(config, some) for config in configs for some in held]
+        left = [without(data, some) for some in held]
+        for some in left:
+            ready(some, configs[0].algorithm(data).views)
+        jobs = [(config, *fold) for config in configs for fold in zip(left, held, strict=True)]
         train = delayed(self._train_fold)
-        runs = Parallel(n_jobs=self.n_jobs)(train(without(data, some), config) for config, some in jobs)
-        folds = [fold_of(data, some, run) for (_, some), run in zip(jobs, runs, strict=True)]
+        runs = Parallel(n_jobs=self.n_jobs)(train(some, config) for config, some, _ in jobs)
+        folds = [fold_of(some, rows, run) for (_, some, rows), run in zip(jobs, runs, strict=True)]
         return folds[: len(held)], folds[len(held) :]
 
     def _train_fold(self, data: Data, config: Config) -> Run:
@@ -338,6 +343,8 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
     def _samples(self, X: Any) -> NDArray[Any]:  # noqa: N803
         check_is_fitted(self)
+        if self.run_.is_tuned and self.opener_ is None:
+            return self.run_.samples(as_plain(X))
         samples = self.encoder_.encode(self, as_plain(X))
         return samples if self.opener_ is None else plain_features(PictureArray(samples), self.opener_.encoder)
 
@@ -352,3 +359,10 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         tags.input_tags.string = True
         tags.input_tags.three_d_array = True
         return tags
+
+
+def _opener_of_pictures(data: Data) -> Opener | None:
+    """What opens the encoder that pictures are seen through, if they are."""
+    if data.train.originals is None:
+        return None
+    return next((one.opener for one in data.encoded if isinstance(one, Banked)), None)

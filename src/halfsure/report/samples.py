@@ -14,6 +14,7 @@ from halfsure.data.originals import Originals
 from halfsure.report.pictures import picture
 from halfsure.report.reading import Record
 from halfsure.report.study import Study
+from halfsure.runs.encoder_file import kept_encoder
 from halfsure.runs.run import Run, load
 from halfsure.runs.start import data_config_of
 from halfsure.runs.writer import fingerprint
@@ -128,7 +129,7 @@ def _data(study: Study, record: Record) -> Data:
             raise RunError("its config.json does not say how the data were opened") from None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # told when the run was begun
-            data = open_again(record.path, source, config, record.seed)
+            data = open_again(record.path, source, config, record.seed, kept_encoder(record.path))
     if fingerprint(data) != record.config.get("fingerprint"):
         where = "those given" if study.data is not None else record.data_name
         raise DataError(f"the data of {record.path} were others than {where} now: samples, classes or labels differ")

@@ -4,7 +4,7 @@ from typing import Any
 
 from halfsure.metrics import paired_difference
 from halfsure.report.elements import Cell, Table, number_cell, share_cell
-from halfsure.report.reading import Record, number, part_name
+from halfsure.report.reading import Record, number, part_name, within
 from halfsure.report.study import Errors, Group, Study, mean_sd
 from halfsure.report.wording import NOTHING, listed, percent, signed
 from halfsure.runs.run import readings
@@ -56,7 +56,9 @@ def _data(study: Study) -> str:
     shape = study.records[0].about_data.get("shape")
     count = shape[0] if isinstance(shape, list) and shape else None
     size = f" of {count:,} samples" if len(names) == 1 and type(count) is int else ""
-    return f"{listed(names)} with {counts} labels{size}, {len(study.records[0].classes)} classes"
+    tuned = {str(within(record.config, "tuned", "name") or "") for record in study.records}
+    seen = f", seen through {min(tuned)}, which these labels tuned" if len(tuned) == 1 and "" not in tuned else ""
+    return f"{listed(names)} with {counts} labels{size}, {len(study.records[0].classes)} classes{seen}"
 
 
 def _table(study: Study) -> Table:

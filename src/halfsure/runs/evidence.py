@@ -1,7 +1,7 @@
 """What held-out labels say of a run: its temperature, sets with a coverage, when to abstain; and trust.json."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,22 @@ from halfsure.trust import Conformal, Guarantee, abstain_threshold, class_scores
 if TYPE_CHECKING:
     from halfsure.runs.run import Run
 
-__all__ = ["FILE", "FORMAT", "Evidence", "Fold", "fold_folder", "load_evidence", "noted_temperature", "read_content"]
+__all__ = [
+    "FILE",
+    "FORMAT",
+    "Again",
+    "Evidence",
+    "Fold",
+    "fold_folder",
+    "load_evidence",
+    "noted_temperature",
+    "read_content",
+]
 
 FILE = "trust.json"
 FORMAT = 1
+Again = Callable[["Run"], NDArray[Any]]
+"""Gives samples as a model takes them."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +44,8 @@ class Fold:
     """Their classes. (n,)."""
     logits: Tensor
     """What the model makes of them. (n, classes)."""
+    samples: NDArray[Any] | None = None
+    """All training samples as the model sees them, where that is through an encoder of its own."""
 
     @property
     def right(self) -> Tensor:
@@ -69,9 +83,19 @@ class Evidence:
             logits.argmax(-1) == labels,
         )
 
-    def sets(self, samples: NDArray[Any], coverage: float) -> Tensor:
-        """Which classes are candidates, by the models of the folds. → bool (n, classes)."""
-        return self.conformal.sets([class_scores(run.logits(samples), run.map) for run in self.runs], coverage)
+    def sets(self, samples: NDArray[Any], coverage: float, again: Again | None = None) -> Tensor:
+        """Which classes are candidates, by the models of the folds. → bool (n, classes).
+
+        Where an encoder was tuned each fold has its own: `again` gives the samples as a fold's model sees them.
+        """
+        if again is None and any(run.is_tuned for run in self.runs):
+            raise RunError(
+                "each fold of this run has tuned an encoder of its own: give the pictures or texts themselves, not "
+                "their features, for sets with a coverage"
+            )
+        seen = (samples if again is None or not run.is_tuned else again(run) for run in self.runs)
+        scores = [class_scores(run.logits(some), run.map) for run, some in zip(self.runs, seen, strict=True)]
+        return self.conformal.sets(scores, coverage)
 
     def guarantee(self, coverage: float) -> Guarantee:
         """What is promised of such sets."""
@@ -130,7 +154,7 @@ def load_evidence(run: "Run") -> Evidence | None:
         count = content["folds"]
         if not isinstance(count, int) or not 1 <= count <= 1000:
             raise ValueError(f"{count!r:.40} is no number of folds")  # noqa: TRY301
-        runs = [load(fold_folder(run.path, number, count)) for number in range(count)]
+        runs = [load(fold_folder(run.path, number, count), encoder=run.encoder) for number in range(count)]
         evidence = Evidence.from_json(content["evidence"], runs)
     except (ValueError, KeyError) as error:
         raise RunError(f"{file} cannot be used: {error}") from None

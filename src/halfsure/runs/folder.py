@@ -52,6 +52,7 @@ class Folder:
     | `metrics.jsonl`      | one line per evaluation                                                 |
     | `model.safetensors`  | the averaged weights, with map, classes and preprocessing               |
     | `resume.safetensors` | everything to go on from; the one before is resume.previous.safetensors |
+    | `encoder.safetensors`| what tuning changed in the encoder, where it was tuned                  |
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,11 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from halfsure.bank.new_samples import samples_of
+from halfsure.bank.new_samples import Reopened, samples_of
+from halfsure.bank.tuned import Kept, tuned_fields
 from halfsure.data import DataError
 from halfsure.encoders import Encoder
 from halfsure.metrics import last_median
-from halfsure.runs.evidence import Evidence, load_evidence, noted_temperature
+from halfsure.runs.encoder_file import read_encoder
+from halfsure.runs.evidence import Again, Evidence, load_evidence, noted_temperature
 from halfsure.runs.folder import Folder, flat_settings
 from halfsure.runs.model_file import Stored, read_model, save_model
 from halfsure.simplex import Map
@@ -79,6 +81,8 @@ class Run:
     """What held-out labels say, where that is not in the folder."""
     encoder: Encoder | None = field(default=None, repr=False)
     """An encoder of one's own, which was given again; others are opened by their names."""
+    tuned: Kept | None = field(default=None, repr=False)
+    """What tuning changed in the encoder, where that is not read from the folder."""
 
     @cached_property
     def evidence(self) -> Evidence | None:
@@ -93,15 +97,23 @@ class Run:
         """Logits → probabilities, in the model's own map and at its temperature, in float64. The shape stays."""
         return self.map(logits.double() / self.temperature)
 
-    def answers(self, samples: NDArray[Any], *, coverage: float | None = None, abstain: float | None = None) -> Answers:
+    def answers(
+        self,
+        samples: NDArray[Any],
+        *,
+        coverage: float | None = None,
+        abstain: float | None = None,
+        again: Again | None = None,
+    ) -> Answers:
         """All that is told of stored samples.
 
         With `coverage` the candidates are sets that hold the true class as often as that, else the classes whose
         probability is not zero. With `abstain` only those samples get an answer whose answers are right as often as
-        that. Both are by held-out labels.
+        that. Both are by held-out labels. `again` gives the same samples as another run sees them: where the encoder
+        was tuned, the models of the folds have encoders of their own.
         """
         least = 0.0 if abstain is None else self._checked("abstain").threshold(abstain)
-        sets = None if coverage is None else self._checked("coverage").sets(samples, coverage)
+        sets = None if coverage is None else self._checked("coverage").sets(samples, coverage, again)
         return self.read(self.logits(samples), sets, least)
 
     def read(self, logits: Tensor, sets: Tensor | None = None, least: float = 0.0) -> Answers:
@@ -117,12 +129,12 @@ class Run:
         X is whatever the model was trained on: arrays, a DataFrame, a list of texts, or a path to any of them, to
         a picture or to a folder of pictures.
         """
-        probs: NDArray[np.float64] = self.probs(self.logits(self._samples(X))).numpy()
+        probs: NDArray[np.float64] = self.probs(self.logits(self.samples(X))).numpy()
         return probs
 
     def predict(self, X: Any) -> list[str]:  # noqa: N803
         """The best class of each sample, by its name; X is as for `predict_proba`."""
-        return [self.classes[index] for index in self.best(self._samples(X)).tolist()]
+        return [self.classes[index] for index in self.best(self.samples(X)).tolist()]
 
     def best(self, samples: NDArray[Any], batch: int | None = None) -> Tensor:
         """The index of the best class of each sample; no more logits than a batch has are kept. → (n,)."""
@@ -141,11 +153,33 @@ class Run:
         Without `coverage` those whose probability is not zero; with it sets that hold the true class about that often,
         which takes a run that was checked on held-out labels.
         """
-        return self.answers(self._samples(X), coverage=coverage).sets(self.classes)
+        again: Again = lambda run: run.samples(X)  # noqa: E731
+        return self.answers(self.samples(X), coverage=coverage, again=again).sets(self.classes)
 
-    def _samples(self, X: Any) -> NDArray[Any]:  # noqa: N803
+    def samples(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """Whatever a person has → samples as the model takes them; X is as for `predict_proba`."""
         about = self.preprocessing
-        return samples_of(X, self.encoding, shape=about.shape, kind=about.kind, encoder=self.encoder)
+        return samples_of(X, self.encoding, shape=about.shape, kind=about.kind, encoder=self.encoders)
+
+    @cached_property
+    def encoders(self) -> Reopened:
+        """The encoders that the model was trained with, opened when they are needed."""
+        return Reopened(self.encoder, self._changed)
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether labels tuned an encoder for it, so that no other model has the same features."""
+        return tuned_fields(self.encoding) is not None
+
+    def _changed(self) -> Mapping[str, Tensor]:
+        """The weights that tuning changed."""
+        if self.tuned is not None:
+            return self.tuned.changed
+        if self.path is None:
+            raise RunError(
+                "the encoder of this model was tuned, and a model file alone does not hold it: give the run folder"
+            )
+        return read_encoder(self.path, tuned_fields(self.encoding)).changed
 
     def _checked(self, what: str) -> Evidence:
         """What held-out labels say, for a question that cannot be answered without them."""

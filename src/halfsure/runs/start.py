@@ -14,8 +14,10 @@ from torch import nn
 from halfsure._checks import check_count
 from halfsure.bank.encoded import ready
 from halfsure.bank.opening import DataConfig, find_source, kept, open_again
-from halfsure.bank.seeing import NONE, encoder_of
+from halfsure.bank.seeing import NONE, encoder_of, own_encoder
+from halfsure.bank.tuned import Tune, kept_of, tuned_in
 from halfsure.data import Data
+from halfsure.runs.encoder_file import kept_encoder
 from halfsure.runs.folder import FLAT, Folder
 from halfsure.runs.run import Run
 from halfsure.runs.tensorboard import require_events
@@ -96,7 +98,8 @@ def start(
     config = config.suited(data).replace(method=config.parsed.name, **({} if model is None else {"net": None}))
     path = None if out is None else Path(out)
     if source is not None and path is not None:
-        seen = replace(data_config or DataConfig(), encoder=encoder_of(data))
+        tuned: Tune = "none" if tuned_in(data) is None else "pairs"
+        seen = replace(data_config or DataConfig(), encoder=encoder_of(data), tune=tuned)
         source, data_config = kept(source, seen, path)
     about: dict[str, Any] = {
         "source": source,
@@ -126,6 +129,8 @@ def start(
         path,
         data.encoding,
         1.0 if memory is None else memory.temperature,
+        encoder=own_encoder(data),
+        tuned=kept_of(data),
     )
 
 
@@ -188,7 +193,7 @@ def recorded(
         folds = check_count("folds", found.get("folds", 0), 0)
     except (TypeError, ValueError, KeyError) as error:
         raise RunError(f"{folder.path / 'config.json'} cannot be used: {error!s:.400}") from None
-    data = open_again(folder.path, source, data_config, config.run.seed)
+    data = open_again(folder.path, source, data_config, config.run.seed, kept_encoder(folder.path))
     return Recorded(folder.path, data, config, source, data_config, folds)
 
 

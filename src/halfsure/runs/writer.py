@@ -19,7 +19,9 @@ from torch import nn
 import halfsure
 from halfsure._disk import reason
 from halfsure.bank.seeing import weights_of
+from halfsure.bank.tuned import tuned_encoder
 from halfsure.data import Data, Part, Split
+from halfsure.runs.encoder_file import keep_encoder
 from halfsure.runs.folder import FLAT, FORMAT, Folder, flat_settings
 from halfsure.runs.model_file import read_model, save_model
 from halfsure.runs.tensorboard import Events
@@ -83,6 +85,7 @@ class RunWriter(Memory):
 
     def claim(self, data: Data, config: Config, map: Map, preprocessing: Preprocessing) -> None:
         """Make the folder this run's, or see that it is."""
+        tuned = tuned_encoder(data)
         self._about_model = {
             "map": map.name,
             "classes": list(data.classes),
@@ -100,6 +103,7 @@ class RunWriter(Memory):
             "map": map.name,
             "fingerprint": fingerprint(data),
             "config": config.as_json(),
+            **({} if tuned is None else {"tuned": tuned.as_json()}),
         }
         self._tensorboard = config.machine.tensorboard
         self._settings = {name: value for name, value in config.plain.items() if name not in FREE}
@@ -114,6 +118,7 @@ class RunWriter(Memory):
             before, count = found.get("threads"), torch.get_num_threads()
             if before not in (None, count):
                 self.remarks.append(f"begun on {before} threads of torch, now {count}: the bits may differ")
+            self._keep_encoder(folder, data)
             return found
         if folder.begun:
             raise RunError(
@@ -122,8 +127,15 @@ class RunWriter(Memory):
         split = Split.of(data.name, data.train.labels, data.labeled, data.classes, config.run.seed)
         with self._saving(0):
             split.save(folder.path / "split.json")
+            self._keep_encoder(folder, data)
             folder.write_config(self.config)
         return self.config
+
+    def _keep_encoder(self, folder: Folder, data: Data) -> None:
+        """Keep the weights of an encoder that was tuned; those that are there and whole stay."""
+        if (encoder := tuned_encoder(data)) is not None:
+            with self._saving(0):
+                keep_encoder(folder.path, encoder)
 
     def resume(self) -> dict[str, Any] | None:
         """The state to go on from, the same on every rank; None if there is none yet."""

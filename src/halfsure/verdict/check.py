@@ -8,7 +8,9 @@ import torch
 from rich.console import Console
 
 from halfsure._disk import write
+from halfsure.bank.encoded import ready
 from halfsure.data import Data
+from halfsure.runs.encoder_file import kept_encoder
 from halfsure.runs.evidence import FILE, FORMAT, Evidence, fold_folder, load_evidence, read_content
 from halfsure.runs.folder import refuse_links
 from halfsure.runs.model_file import set_temperature
@@ -30,12 +32,17 @@ def assess(
     """Train the folds of a run, write trust.json, and give what it says in short."""
     held = deal(data, folds, config.run.seed)
     settings = config.replace(evaluations=1, tensorboard=False, time=None)
-    jobs = [Job(fold_folder(path, k, len(held)), settings, without(data, some)) for k, some in enumerate(held)]
-    refuse_links(job.out for job in jobs)
+    folders = [fold_folder(path, number, len(held)) for number in range(len(held))]
+    refuse_links(folders)
+    jobs = []
+    for out, some in zip(folders, held, strict=True):
+        left = without(data, some, console, kept=kept_encoder(out))
+        ready(left, config.algorithm(data).views, console)  # once, and not in every process that trains
+        jobs.append(Job(out, settings, left))
     for done in run_many(jobs, workers=workers, console=console):
         if done.error is not None:
             raise BrokenError(f"fold {done.job.name} could not be trained: {done.error}")
-    found = [fold_of(data, some, load(job.out)) for job, some in zip(jobs, held, strict=True)]
+    found = [fold_of(job.data or data, some, load(job.out)) for job, some in zip(jobs, held, strict=True)]
     right = torch.cat([fold.right for fold in found])
     low, high = wilson(int(right.sum()), len(right))
     accuracy = float(right.double().mean())

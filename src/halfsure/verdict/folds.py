@@ -8,8 +8,10 @@ from operator import mul
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.console import Console
 from torch import Tensor
 
+from halfsure.bank.tuned import Kept, tune_again, tuned_in
 from halfsure.data import Data, DataError
 from halfsure.data.random import keys
 from halfsure.runs.evidence import Evidence, Fold
@@ -48,8 +50,26 @@ def deal(data: Data, folds: int, seed: int) -> list[NDArray[np.int64]]:
             f"the class {data.classes[int(counts.argmin())]!r} has a single label, and a model can only be checked "
             "with two or more of every class: label another sample of it, or do without the check (folds=0, --folds 0)"
         )
-    if data.train.groups is not None:
-        return _deal_groups(data, folds, seed)
+    dealt = _deal_samples(data, folds, seed) if data.train.groups is None else _deal_groups(data, folds, seed)
+    if tuned_in(data) is not None:
+        _refuse_untunable(data, dealt)
+    return dealt
+
+
+def _refuse_untunable(data: Data, dealt: Sequence[NDArray[np.int64]]) -> None:
+    """A fold tunes the encoder again, which takes two labels of a class."""
+    for held in dealt:
+        left = np.setdiff1d(data.labeled, data.train.of_groups(held))
+        if np.bincount(data.train.labels[left]).max() < 2:
+            raise DataError(
+                "without the labels that a fold holds out each class has one, too few to tune the encoder again: label "
+                "more samples, ask for more folds, take tune none, or do without the check (folds=0, --folds 0)"
+            )
+
+
+def _deal_samples(data: Data, folds: int, seed: int) -> list[NDArray[np.int64]]:
+    """Deal single samples out."""
+    labels = data.train.labels[data.labeled]
     order = np.lexsort((keys(data.labeled, seed, SALT), labels))
     parts = 5 if folds == 1 else folds
     # Dealt class after class in one go: the folds' sizes differ by one at most, and so do their shares of a class.
@@ -105,15 +125,20 @@ def _places(counts: NDArray[np.int64], order: NDArray[np.int64], parts: int) -> 
     return place
 
 
-def without(data: Data, held: NDArray[np.int64]) -> Data:
-    """The data without some labeled samples and all others of their groups: as new to a model as any later one."""
+def without(data: Data, held: NDArray[np.int64], console: Console | None = None, *, kept: Kept | None = None) -> Data:
+    """The data without some labeled samples and all others of their groups: as new to a model as any later one.
+
+    An encoder that was tuned is tuned again without them, unless what the fold's run has `kept` of that is given.
+    """
     gone = data.train.of_groups(held)
-    return replace(data, labeled=np.setdiff1d(data.labeled, gone), unlabeled=np.setdiff1d(data.seen, gone))
+    left = replace(data, labeled=np.setdiff1d(data.labeled, gone), unlabeled=np.setdiff1d(data.seen, gone))
+    return tune_again(left, console, kept)
 
 
 def fold_of(data: Data, held: NDArray[np.int64], run: Run) -> Fold:
-    """What a model makes of samples that it was not shown."""
-    return Fold(run, torch.from_numpy(data.train.labels[held]), run.logits(data.train.samples[held]))
+    """What a model makes of samples that it was not shown; `data` are those that `without` gave it."""
+    own = data.train.samples if run.is_tuned else None
+    return Fold(run, torch.from_numpy(data.train.labels[held]), run.logits(data.train.samples[held]), own)
 
 
 def weigh(data: Data, folds: Sequence[Fold], prior: Sequence[float] | None) -> Tensor:
@@ -128,7 +153,8 @@ def weigh(data: Data, folds: Sequence[Fold], prior: Sequence[float] | None) -> T
         found = []
         for fold in folds:  # each with its own temperature: EM wants calibrated probabilities
             heat = fit_temperature(fold.logits, fold.labels, fold.run.map)
-            found.append(fold.run.map(fold.run.logits(data.train.samples[some]).double() / heat))
+            samples = data.train.samples if fold.samples is None else fold.samples
+            found.append(fold.run.map(fold.run.logits(samples[some]).double() / heat))
         target = estimate_prior(torch.stack(found).mean(0), shares)
     else:
         target = torch.tensor(prior, dtype=torch.float64)
