@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import encoding
 import losses
 import reach
 import scale
@@ -33,6 +34,7 @@ GROUPS: dict[str, Group] = {
     "steps": steps.rows,
     "reach": reach.rows,
     "scale": scale.rows,
+    "encoding": encoding.rows,
 }
 QUICK = ("losses", "views")
 

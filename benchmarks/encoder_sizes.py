@@ -126,7 +126,7 @@ def network_error(drawn: Draw, seed: int) -> float:
     train, test = (np.stack([_small(one) for one in part]) for part in (drawn.train, drawn.test))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = SSLClassifier(folds=0, random_state=seed).fit(train, drawn.y)
+        model = SSLClassifier(encoder="none", folds=0, random_state=seed).fit(train, drawn.y)
     return float(np.mean(model.predict(test) != drawn.truth))
 
 

@@ -33,7 +33,7 @@ def direct(picture: Any, view: View, seed: int = 0, flip: bool = True) -> Any:
     number = int.from_bytes(key_of(repr(picture.shape).encode() + picture.tobytes())[:8], "little") >> 1
     squared, levels = square(picture, SIDE, 0.875)[None], {"mean": MEAN, "std": STD}
     if view.kind == "plain":
-        drawn = Plain(**levels)(squared)  # type: ignore[arg-type]
+        drawn = Plain(**levels)(squared)
     elif view.kind == "weak":
         drawn = WeakImage(flip=flip, shift=2, seed=seed, **levels)(squared, [number], view.number)  # type: ignore[arg-type]
     else:

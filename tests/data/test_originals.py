@@ -2,6 +2,7 @@
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ COLOUR = np.kron(RNG.integers(0, 256, (5, 7, 3), dtype=np.uint8), np.ones((4, 4,
 GREY = COLOUR[..., 0]
 
 
-def written(folder: Path, name: str, picture: Image.Image, **how: object) -> PictureFiles:
+def written(folder: Path, name: str, picture: Image.Image, **how: Any) -> PictureFiles:
     picture.save(folder / name, **how)
     return PictureFiles([folder / name])
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from halfsure.data import images as images_module
 from halfsure.data.arrays import from_arrays, from_torch_dataset, read_npz
-from halfsure.data.dataset import Data, DataError
+from halfsure.data.dataset import Data, DataError, Text
 from halfsure.data.image_folder import read_folder
 from halfsure.data.images import decode
 from halfsure.data.text import fit_text
@@ -477,6 +477,7 @@ def test_text_columns_hold_the_rows_of_their_encoding() -> None:
     (text,) = data.encoded
     assert text.features == slice(2, 2 + fit_text(notes).vectors.shape[1])
     np.testing.assert_array_equal(data.train.samples[:, text.features], fit_text(notes).rows(notes))
+    assert isinstance(text, Text)
     assert len(text.words) == 60
 
 

@@ -15,7 +15,7 @@ from halfsure.encoders import Encoder, EncoderError, open_encoder, own
 from halfsure.encoders.batches import balanced_rows, encode_rows, weak_views
 from halfsure.encoders.choosing import encoder_named
 from halfsure.encoders.pair_losses import contrast, cosine_regression
-from halfsure.encoders.tuning import Tuning, surest_of_each_class, tune_pairs, tuned_from
+from halfsure.encoders.pairs import Tuning, surest_of_each_class, tune_pairs, tuned_from
 from halfsure.encoders.tuning_verdict import pays
 
 SIDE = 8

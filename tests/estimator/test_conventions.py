@@ -90,6 +90,7 @@ def test_scores_with_weights_and_gaps() -> None:
 def test_parameters_are_kept_as_they_were_given() -> None:
     given: dict[str, Any] = {
         "method": "vat+ads",
+        "encoder": "none",
         "net": nn.Linear(4, 3),
         "views": None,
         "steps": 7,

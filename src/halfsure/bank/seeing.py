@@ -16,8 +16,8 @@ from halfsure.data.reader import reader_of
 from halfsure.data.text import TextRows, fit_text
 from halfsure.encoders import Encoder
 from halfsure.encoders.choosing import choose, encoder_named, open_encoder, side_for, text_encoder_for
-from halfsure.encoders.encoder import Precision
-from halfsure.settings import EVERYDAY, Between, Count, Settings, declared
+from halfsure.encoders.encoder import PictureSettings
+from halfsure.settings import EVERYDAY, Count, declared
 from halfsure.views.of_images import DIGITS
 
 __all__ = [
@@ -37,17 +37,12 @@ AUTO, NONE, WORDS = "auto", "none", "words"
 
 
 @dataclass(frozen=True)
-class EncoderWanted(Settings):
+class EncoderWanted(PictureSettings):
     """Which encoder pictures and texts are seen through, and in how many views."""
 
     encoder: Annotated[str, EVERYDAY] = AUTO
     """Pretrained network that pictures or texts are seen through: {encoder}; auto takes the best that is installed, and
     none does without."""
-    encoder_side: Annotated[int | None, Between(16, 1024)] = None
-    """Side of the pictures that the encoder sees, in pixels; by their own size if not given."""
-    encoder_precision: Precision = "auto"
-    """How the encoder calculates: auto takes what is fast here and as good as float32; int8 is faster still, and loses
-    a little."""
     tune: Annotated[Literal["none", "pairs", "auto"], EVERYDAY] = "none"
     """Whether the labels tune the encoder first: pairs teaches it which labeled samples belong together, auto does so
     where held-out labels say that it pays and two minutes are enough to find out."""
@@ -110,7 +105,7 @@ def opener_of(name: str, wanted: EncoderWanted, side: int | None = None) -> Open
         raise DataError(f"{name} does not take pictures: omit encoder_side")
     told = {
         "encoder_precision": wanted.encoder_precision,
-        "encoder_side": wanted.encoder_side or (None if kind.argument else side),
+        "encoder_side": wanted.encoder_side or (side if kind.any_side else None),
     }
     return Opener(name, partial(open_encoder, name, **{key: value for key, value in told.items() if key in own}))
 

@@ -28,12 +28,12 @@ from halfsure._disk import read_json, reason, write
 from halfsure.bank.mapped_rows import HALF, Rows
 from halfsure.data import DataError
 
-__all__ = ["Bank", "BusyError", "Keys", "Rows"]
+__all__ = ["FORMAT", "Bank", "BusyError", "Keys", "Rows", "filled", "lock_of", "records"]
 
-FORMAT = 2
-KEY = np.dtype([("key", "<u8", (2,)), ("checksum", "<u4"), ("after", "<u4")])
+FORMAT = 3
+KEY = np.dtype([("key", "<u8", (2,)), ("checksum", "<u4"), ("after", "<u4"), ("view", "<u4")])
 """What the keys of a shard say of each of its rows: its key, zero if the row is damaged; a CRC-32 of the key and the
-row; how many rows of its group come after it."""
+row; how many rows of its group come after it; its view, for those who count."""
 LARGEST = float(np.finfo(HALF).max)
 SHARD = 2**30
 """Bytes of rows after which another shard is begun."""
@@ -42,6 +42,24 @@ BLOCK = 2**24
 Keys = NDArray[np.uint64]
 """(n, 2): 16 bytes each."""
 Records = NDArray[np.void]
+
+
+def lock_of(bank: Path) -> FileLock:
+    """What the process holds that writes to a bank; it is beside the folder, which may be removed."""
+    return FileLock(bank.with_name(f"{bank.name}.lock"))
+
+
+@contextmanager
+def filled(lock: FileLock, *, wait: bool = True) -> Iterator[None]:
+    """Hold a lock."""
+    try:
+        lock.acquire(blocking=wait)
+    except Timeout:
+        raise BusyError(f"the bank {Path(lock.lock_file).stem} is being filled by another process") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class BusyError(DataError):
@@ -64,7 +82,7 @@ class Bank:
         self.path = folder / f"{named}-{digest[:12]}"
         self.dimension, self._notice = dimension, notice
         self._size = HALF.itemsize * dimension
-        self._lock = FileLock(folder / f"{self.path.name}.lock")
+        self._lock = lock_of(self.path)
         self._shards = list[_Shard]()
         self._index = _Index(np.empty((0, 2), np.uint64))
 
@@ -72,14 +90,8 @@ class Bank:
     def filling(self, *, wait: bool = True) -> Iterator[None]:
         """Be the only one who writes; a process that dies ends its turn."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self._lock.acquire(blocking=wait)
-        except Timeout:
-            raise BusyError(f"the bank {self.path.name} is being filled by another process") from None
-        try:
+        with filled(self._lock, wait=wait):
             yield
-        finally:
-            self._lock.release()
 
     def begin(self) -> list[str]:
         """Make or open the folder. → what was wrong with it, and is made again, in sentences."""
@@ -108,11 +120,12 @@ class Bank:
 
     def look(self) -> list[str]:
         """Read which rows are there. → what is damaged, in sentences."""
-        told, keys = list[str](), [np.empty((0, 2), np.uint64)]
-        self._shards = []
-        for file in sorted(self.path.glob("*.rows")):
+        told, files = list[str](), sorted(self.path.glob("*.rows"))
+        self._shards, count = [], 0
+        keys = np.empty((sum(file.stat().st_size for file in files) // self._size, 2), np.uint64)
+        for file in files:
             stamp = _stamp(file)
-            found = _records(file, self._size)
+            found = records(file, self._size)
             if stamp != _noted(file):
                 bad = self._damaged(file, found)
                 if len(bad):
@@ -122,17 +135,19 @@ class Bank:
                     )
                 found["key"][bad] = 0
                 self._note(file, bad, stamp)
+            found = found[: len(keys) - count]  # another process may have added some since
             self._shards.append(_Shard(file, len(found)))
-            keys.append(found["key"])
-        self._index = _Index(np.concatenate(keys))
+            keys[count : count + len(found)] = found["key"]
+            count += len(found)
+        self._index = _Index(keys[:count])
         return told
 
-    def _damaged(self, file: Path, records: Records) -> NDArray[np.int64]:
+    def _damaged(self, file: Path, said: Records) -> NDArray[np.int64]:
         """Which rows, or keys of them, are not what was written."""
         bad, rows = list[int](), max(1, BLOCK // self._size)
         with file.open("rb") as opened:
-            for first in range(0, len(records), rows):
-                some = records[first : first + rows]
+            for first in range(0, len(said), rows):
+                some = said[first : first + rows]
                 found = _checksums(some["key"], opened.read(len(some) * self._size), self._size)
                 wrong = (found != some["checksum"]) & some["key"].any(1)
                 bad += (first + np.flatnonzero(wrong)).tolist()
@@ -172,13 +187,16 @@ class _Index:
     """Keys in ascending order of their first halves, and which row each is of."""
 
     def __init__(self, keys: Keys) -> None:
-        self._order = np.argsort(keys[:, 0], kind="stable").astype(np.int32)
-        self._order = self._order[np.searchsorted(keys[self._order, 0], 1) :] if len(keys) else self._order
-        self._first, self._second = keys[self._order, 0], keys[self._order, 1]
+        order = np.argsort(keys[:, 0]).astype(np.int32)
+        first = keys[order, 0]
+        sound = int(np.searchsorted(first, 1))  # zeros stand for rows that are damaged
+        self._order, self._first, self._second = order[sound:], first[sound:], keys[order[sound:], 1]
 
     def places(self, keys: Keys) -> NDArray[np.int32]:
         found = np.full(len(keys), -1, np.int32)
-        near = np.searchsorted(self._first, keys[:, 0])
+        order = np.argsort(keys[:, 0])  # neighbours are found near each other, many times as fast
+        near = np.empty(len(keys), np.int64)
+        near[order] = np.searchsorted(self._first, keys[order, 0])
         left = np.arange(len(keys))
         while len(left):  # more than once only where two keys share their first half
             left = left[near[left] < len(self._first)]
@@ -198,17 +216,17 @@ class Writer:
         self._file: Path | None = None
         self._count = 0
 
-    def add(self, keys: Keys, features: NDArray[Any]) -> None:
-        """Keep rows, all of them or none. (n, 2), (n, dimension)."""
+    def add(self, keys: Keys, features: NDArray[Any], views: Any = 0) -> None:
+        """Keep rows, all of them or none. (n, 2), (n, dimension), and the views' codes, (n,)."""
         if not np.isfinite(features).all() or np.abs(features).max(initial=0) > LARGEST:
             raise DataError(f"features must be finite and at most {LARGEST:,.0f} to be kept in a bank, in float16")
         halves = np.ascontiguousarray(features, HALF).tobytes()
-        records = np.zeros(len(keys), KEY)
-        records["key"], records["after"] = keys, np.arange(len(keys))[::-1]
-        records["checksum"] = _checksums(records["key"], halves, self._size)
+        said = np.zeros(len(keys), KEY)
+        said["key"], said["after"], said["view"] = keys, np.arange(len(keys))[::-1], views
+        said["checksum"] = _checksums(said["key"], halves, self._size)
         file = self._shard()
         try:
-            for path, content in ((file, halves), (file.with_suffix(".keys"), records.tobytes())):
+            for path, content in ((file, halves), (file.with_suffix(".keys"), said.tobytes())):
                 with path.open("ab", buffering=0) as opened:
                     if opened.write(content) != len(content):
                         raise OSError("the disk is full")  # noqa: TRY301
@@ -240,12 +258,12 @@ class Writer:
                 self._file = self._folder / f"{len(files):04}.rows"
             self._file.touch()
             self._file.with_suffix(".keys").touch()
-            self._count = len(_records(self._file, self._size))
+            self._count = len(records(self._file, self._size))
             _cut(self._file, self._size, self._count)
         return self._file
 
 
-def _records(file: Path, size: int) -> Records:
+def records(file: Path, size: int) -> Records:
     """The keys of a shard's whole groups."""
     keys = file.with_suffix(".keys")
     count = min(file.stat().st_size // size, keys.stat().st_size // KEY.itemsize if keys.exists() else 0)

@@ -49,6 +49,18 @@ class View:
         check_count("number", self.number)
         if self.kind == "plain" and self.number:
             raise DataError(f"there is one plain view only, number 0, not {self.number}")
+        if self.number >= 2**24:
+            raise DataError(f"views have numbers below {2**24:,}, not {self.number:,}")
+
+    @property
+    def code(self) -> int:
+        """Kind and number as one number, by which a bank counts its rows."""
+        return STREAMS[self.kind] << 24 | self.number
+
+    @classmethod
+    def coded(cls, code: int) -> "View":
+        """The view that has this code."""
+        return cls(list(STREAMS)[code >> 24], code & 0xFFFFFF)  # type: ignore[arg-type]
 
 
 def views_wanted(weak: int, strong: int) -> tuple[View, ...]:

@@ -43,6 +43,7 @@ COMMANDS = {
     "methods": Row("methods.Methods", "list the methods, and what they are put together from"),
     "data": Row("data.Data", "list, fetch, describe and check the official data sets"),
     "encoders": Row("encoders.Encoders", "list the pretrained networks, and fetch their weights"),
+    "bank": Row("bank.Bank", "list, describe and remove the features that encoders have computed"),
     "version": Row("version.Version", "print the version"),
 }
 

@@ -138,11 +138,11 @@ def decode_whole(path: Path, least: int = 0) -> NDArray[np.uint8]:
             with _turn(stored):
                 ImageOps.exif_transpose(stored, in_place=True)
                 picture = _eight_bit(stored)
-                grey = picture.mode in ("1", "L")
-                pixels = np.asarray(picture.convert("L" if grey else "RGB"), dtype=np.uint8)
+                mode = "L" if picture.mode in ("1", "L") else "RGB"
+                pixels = np.asarray(picture if picture.mode == mode else picture.convert(mode), dtype=np.uint8)
     except Exception as error:  # as in `decode`
         raise DataError(f"{path}: {_reason(error)}") from None
-    return pixels[..., None] if grey else pixels
+    return pixels[..., None] if pixels.ndim == 2 else pixels
 
 
 def _fitted(picture: Image.Image, shape: tuple[int, int], channels: int) -> NDArray[np.uint8]:

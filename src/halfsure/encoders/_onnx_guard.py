@@ -1,6 +1,7 @@
 """An ONNX file from anywhere → its bytes, once nothing in them leads outside the file or promises absurd sizes."""
 
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ def safe_graph(file: Path) -> bytes:
     """
     import onnx  # noqa: PLC0415 - an extra
 
-    if not file.is_file():
-        raise EncoderError(f"there is no file {file}")
+    if not os.path.isfile(file):  # no error for a name that no file can have
+        raise EncoderError(f"there is no file {str(file)!r:.200}")
     if file.stat().st_size > LARGEST:
         raise EncoderError(f"{file.name} is over {LARGEST:,} bytes, too large for one ONNX file")
     content = file.read_bytes()

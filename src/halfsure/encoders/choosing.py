@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -10,7 +9,7 @@ from torch import Tensor
 from halfsure.encoders.encoder import Encoder, EncoderError
 from halfsure.encoders.minilm import unknown_share
 from halfsure.encoders.own_encoder import own
-from halfsure.encoders.tuning import TUNED, tuned_from
+from halfsure.encoders.pairs import TUNED, tuned_from
 from halfsure.settings import find, parts
 from halfsure.settings.registry import nearest
 
@@ -37,12 +36,12 @@ LOOKED_AT = 500
 
 def encoder_named(name: str) -> tuple[type[Encoder], str]:
     """The part that a name means, and its argument."""
-    family, _, argument = name.partition(":")
+    family, colon, argument = name.partition(":")
     known = parts("encoder")
     if family not in known:
         raise EncoderError(f"there is no encoder {name!r:.60}{nearest(family, ['auto', 'none', *known])}")
     kind: type[Encoder] = find("encoder", family)
-    if bool(argument) != bool(kind.argument):
+    if bool(argument) != bool(kind.argument) or (colon and not argument):
         wanted = f"{family}:{kind.argument}" if kind.argument else family
         raise EncoderError(f"{name!r:.60} is not how this encoder is named; write {wanted}")
     return kind, argument
@@ -183,7 +182,7 @@ def _open_again(name: str, given: str | os.PathLike[str] | None, fields: Mapping
     if part.argument and given is not None:
         argument = os.fspath(given)
         argument = argument.removeprefix(f"{family}:")
-    elif part.argument and fields.get("origin") != "hub" and not Path(argument).exists():
+    elif part.argument and fields.get("origin") != "hub" and not os.path.exists(argument):
         raise EncoderError(
             f"the run was made with {name}, and {argument} is not in this folder; say where it is, as "
             f"--encoder {family}:{part.argument}"

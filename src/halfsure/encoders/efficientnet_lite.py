@@ -28,6 +28,7 @@ class Lite(PictureEncoder):
 
     licence = "Apache-2.0, the EfficientNet authors and ML Illustrated"
     dimension = 1280
+    any_side = True
     mean, std = (0.498, 0.498, 0.498), (0.502, 0.502, 0.502)
     package: ClassVar[str]
     weights: ClassVar[str]

@@ -46,8 +46,8 @@ class EncoderSettings(Settings):
     """What every encoder can be told."""
 
     encoder_precision: Precision = "auto"
-    """How encoders calculate: auto takes what is fast here and as good as float32; int8 is faster still, and loses a
-    little."""
+    """How the encoder calculates: auto takes what is fast here and as good as float32; int8 is faster still, and loses
+    a little."""
 
 
 class Encoder(Part):
@@ -63,6 +63,8 @@ class Encoder(Part):
     """What it takes; a family of both kinds has none until it is opened."""
     kinds: ClassVar[tuple[Kind, ...]] = ()
     """What a family of both kinds takes."""
+    any_side: ClassVar[bool] = False
+    """Whether pictures may be shown to it at any size: then their own decides."""
     argument: ClassVar[str] = ""
     """What follows the colon, as help shows it; empty if the name is all there is."""
     licence: str = "not stated by its file; see where it came from"

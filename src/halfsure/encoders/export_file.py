@@ -1,10 +1,11 @@
-"""A network saved by torch.export: it can run code when it is read, so its checksum says that you trust it.
+"""A network saved by torch.export: it can run code when it is read, so its checksum must say that you trust it.
 
 `torch.export.load` unpickles weights and constants without limits, and evaluates the file's formulas of shapes as
 Python. No check before it makes that safe, and torch offers no other reader.
 """
 
-from dataclasses import dataclass
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,12 @@ import torch
 from torch import Tensor
 
 from halfsure._disk import file_digest, reason
-from halfsure.encoders.encoder import IMAGENET, EncoderError, Features, PictureEncoder, PictureSettings, checked
+from halfsure.encoders.encoder import IMAGENET, EncoderError, Features, PictureEncoder, checked
 from halfsure.settings import register
 
 __all__ = ["ExportFile"]
 
-
-@dataclass(frozen=True)
-class ExportSettings(PictureSettings):
-    """What a torch.export file needs."""
-
-    encoder_trust: str = ""
-    """SHA-256 of a torch.export file that may run code on this machine."""
+TRUSTED = re.compile("@[0-9a-fA-F]{64}$")
 
 
 @register
@@ -31,25 +26,25 @@ class ExportFile(PictureEncoder):
     """Pictures (n, 3, side, side), normalised as ImageNet's are → features (n, dimension)."""
 
     name = "export"
-    about = "pictures: a network in a torch.export file, which can run code: only with its checksum in encoder_trust"
-    argument = "FILE"
-    Settings = ExportSettings
+    about = "pictures: a network in a torch.export file, which can run code: only with its checksum"
+    argument = "FILE@SHA256"
     mean, std = IMAGENET
     origin = "here"
 
     @classmethod
     def open(cls, argument: str, settings: Any) -> "ExportFile":
         """Read a file whose checksum was given."""
-        file = Path(argument).expanduser()
-        if not file.is_file():
-            raise EncoderError(f"there is no file {argument}")
+        name, _, trusted = argument.rpartition("@") if TRUSTED.search(argument) else (argument, "", "")
+        file = Path(os.path.expanduser(name))
+        if not os.path.isfile(file):
+            raise EncoderError(f"there is no file {name!r:.200}")
         if settings.encoder_precision in ("int8", "bfloat16"):
             raise EncoderError("a torch.export file has its own precision; leave encoder_precision at auto")
         digest = file_digest(file)
-        if settings.encoder_trust.lower() != digest:
+        if trusted.lower() != digest:
             raise EncoderError(
                 f"{file.name} is a torch.export file, and reading one can run code that is hidden in it; if you know "
-                f"who made it, say so with encoder_trust={digest}; an ONNX file needs no trust"
+                f"who made it, say so by its checksum, as export:{file.name}@{digest}; an ONNX file needs no trust"
             )
         return cls(file, digest, settings.encoder_side)
 

@@ -59,13 +59,13 @@ class HuggingFace(Encoder):
             raise EncoderError(f"hf:{argument} needs transformers; run: {missing}")
         if settings.encoder_precision == "int8":
             raise EncoderError(f"hf:{argument} has no int8; give auto, float32 or bfloat16")
-        given = Path(argument).expanduser()
-        if given.is_dir():
+        given = Path(os.path.expanduser(argument))
+        if os.path.isdir(given):  # no error for a name that no file can have
             folder, name, origin = given, f"hf:{given.resolve().name}", "here"
         elif is_hub_name(argument):
             folder, name, origin = cached_or_fetched(argument), f"hf:{argument}", "hub"
         else:
-            raise EncoderError(f"there is no folder {argument}, and the hub has no such names")
+            raise EncoderError(f"there is no folder {argument!r:.200}, and the hub has no such names")
         config = _json(folder, "config.json", name)
         kind = HuggingFacePictures if _sees(folder, config) else HuggingFaceTexts
         encoder: Encoder = kind(folder, config, name, settings)
@@ -238,6 +238,7 @@ def _read(folder: Path, name: str) -> tuple[Any, list[str]]:
     logger: Any = transformers.utils.logging
     before = logger.get_verbosity()
     logger.set_verbosity_error()
+    logger.disable_progress_bar()
     try:
         with _sentences(name, "a network that transformers knows"), _offline():
             net, told = transformers.AutoModel.from_pretrained(
@@ -250,6 +251,7 @@ def _read(folder: Path, name: str) -> tuple[Any, list[str]]:
             )
     finally:
         logger.set_verbosity(before)
+        logger.enable_progress_bar()
     if told.get("mismatched_keys"):
         raise EncoderError(f"{name}: its weights do not fit its config.json")
     return net.eval().requires_grad_(False), sorted(map(str, told["missing_keys"]))

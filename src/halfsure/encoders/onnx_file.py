@@ -55,7 +55,7 @@ class OnnxFile(Encoder):
             raise EncoderError(f"an ONNX file needs onnxruntime; run: {missing}")
         if settings.encoder_precision in ("int8", "bfloat16"):
             raise EncoderError("an ONNX file has its own precision; leave encoder_precision at auto")
-        file = Path(argument).expanduser()
+        file = Path(os.path.expanduser(argument))
         content = safe_graph(file)
         try:
             session = onnx_session(lambda: content)

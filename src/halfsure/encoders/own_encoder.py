@@ -55,7 +55,7 @@ def _features(function: Function, samples: Any) -> Any:
     try:
         with torch.inference_mode():
             found = function(samples)
-    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
         raise EncoderError(
             f"your encoder cannot take these samples: {type(error).__name__}: {reason(error)}"
         ) from error

@@ -32,7 +32,6 @@ PRIORS = (AUTO, "labels", "estimate", "uniform")
 
 def make_config(owner: Any, data: Data) -> tuple[Config, str]:
     """Every setting of the training, and why this method."""
-    _check_kinds(owner)
     choice = choose(data) if owner.method == AUTO else Choice(owner.method, "the method you asked for", {})
     own = _check_settings(owner)
     require_events(own)
@@ -57,6 +56,7 @@ def make_config(owner: Any, data: Data) -> tuple[Config, str]:
 
 def wanted_encoder(owner: Any) -> EncoderWanted:
     """Which encoder pictures and texts are seen through, with its settings."""
+    _check_kinds(owner)
     told = {name: value for name, value in (owner.settings or {}).items() if name in OF_ENCODERS}
     encoder: Any = owner.encoder
     if not isinstance(encoder, str | Encoder):
@@ -68,7 +68,7 @@ def wanted_encoder(owner: Any) -> EncoderWanted:
         return EncoderWanted(**told)
     if encoder == AUTO and (owner.net is not None or owner.views is not None):
         encoder = NONE  # both are for samples as they are
-    return EncoderWanted(encoder, **told)
+    return EncoderWanted(encoder=encoder, **told)
 
 
 def supervised(data: Data, config: Config, own: Iterable[str]) -> Config:

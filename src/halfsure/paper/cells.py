@@ -64,7 +64,7 @@ class Cell:
     def data_config(self, root: str | None = None) -> DataConfig:
         """Which samples and labels, of a set below `root`."""
         reader = {} if root is None else {"root": root}
-        return DataConfig(NONE, labels=self.column.labels, val=self.held_out, reader=reader)
+        return DataConfig(encoder=NONE, labels=self.column.labels, val=self.held_out, reader=reader)
 
     def open(self, root: str | None = None) -> Data:
         """Its data, with the labels that the seed chooses."""
