@@ -3,7 +3,6 @@
 Labeled training samples alone take part: neither those for validation and testing, nor what a fold holds out.
 """
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from halfsure.bank.bar import say
 from halfsure.bank.encoded import Banked, Opener, TunedFrom, plain_features
+from halfsure.bank.making import least_side
 from halfsure.data import Data, DataError, Part
 from halfsure.data.dataset import UNLABELED
 from halfsure.data.originals import Originals, PictureFiles
@@ -183,7 +183,7 @@ class _Shown:
     def __init__(self, originals: Originals, encoder: Encoder, drawn: int) -> None:
         self._picture = encoder if isinstance(encoder, PictureEncoder) else None
         if self._picture is not None and isinstance(originals, PictureFiles):
-            originals = replace(originals, least=math.ceil(self._picture.side / self._picture.crop))
+            originals = replace(originals, least=least_side(self._picture))
         self._originals, self._squares, self._remember = originals, dict[int, NDArray[np.uint8]](), drawn <= REMEMBERED
 
     def __len__(self) -> int:
