@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from halfsure.encoders import Encoder, open_encoder
-from halfsure.encoders.batches import encode_rows
-from halfsure.encoders.pairs import Tuning, logistic_regression, tune_pairs
+from halfsure.encoders.pair_batches import encode_rows
+from halfsure.encoders.pair_tuning import Tuning, logistic_regression, tune_pairs
 from halfsure.encoders.squares import square
 
 RESULTS = Path(__file__).parent.parent / "results" / "encoder_tuning.jsonl"

@@ -23,8 +23,8 @@ from halfsure.bank.tuned import tuned_encoder, tuned_in
 from halfsure.cli import main
 from halfsure.data import Data, DataError
 from halfsure.encoders import EncoderError, open_encoder, own
-from halfsure.encoders.pairs import Tuning, tune_pairs
-from halfsure.encoders.tuning_verdict import TuningVerdict
+from halfsure.encoders.pair_tuning import Tuning, tune_pairs
+from halfsure.encoders.pair_verdict import TuningVerdict
 from halfsure.runs import Run
 from halfsure.runs.run import load
 from halfsure.runs.start import go_on, start

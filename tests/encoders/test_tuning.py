@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from halfsure.encoders import Encoder, EncoderError, open_encoder, own
-from halfsure.encoders.batches import balanced_rows, encode_rows, weak_views
 from halfsure.encoders.choosing import encoder_named
+from halfsure.encoders.pair_batches import balanced_rows, encode_rows, weak_views
 from halfsure.encoders.pair_losses import contrast, cosine_regression
-from halfsure.encoders.pairs import Tuning, surest_of_each_class, tune_pairs, tuned_from
-from halfsure.encoders.tuning_verdict import pays
+from halfsure.encoders.pair_tuning import Tuning, surest_of_each_class, tune_pairs, tuned_from
+from halfsure.encoders.pair_verdict import pays
 
 SIDE = 8
 QUICK = Tuning(steps=30, batch=16, rate=1e-2)

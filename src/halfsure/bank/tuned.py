@@ -22,9 +22,9 @@ from halfsure.data.dataset import UNLABELED
 from halfsure.data.originals import Originals, PictureFiles
 from halfsure.encoders import Encoder
 from halfsure.encoders.encoder import EncoderError, PictureEncoder
-from halfsure.encoders.pairs import Tuning, labeled_rows, tune_pairs, tuned_from
+from halfsure.encoders.pair_tuning import Tuning, labeled_rows, tune_pairs, tuned_from
+from halfsure.encoders.pair_verdict import pays
 from halfsure.encoders.squares import square
-from halfsure.encoders.tuning_verdict import pays
 
 __all__ = [
     "MOST_SECONDS",

@@ -17,7 +17,7 @@ from halfsure.bank.view import Drawing
 from halfsure.data import DataError
 from halfsure.encoders.choosing import open_encoder
 from halfsure.encoders.encoder import Encoder
-from halfsure.encoders.pairs import tuned_from
+from halfsure.encoders.pair_tuning import tuned_from
 from halfsure.settings.registry import loaded_parts, take_over
 
 __all__ = ["all_encoded"]

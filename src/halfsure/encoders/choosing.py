@@ -9,7 +9,7 @@ from torch import Tensor
 from halfsure.encoders.encoder import Encoder, EncoderError
 from halfsure.encoders.minilm import unknown_share
 from halfsure.encoders.own_encoder import own
-from halfsure.encoders.pairs import TUNED, tuned_from
+from halfsure.encoders.pair_tuning import TUNED, tuned_from
 from halfsure.settings import find, parts
 from halfsure.settings.registry import nearest
 

@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from halfsure.encoders.batches import Rows, balanced_rows, encode_rows, given, weak_views
 from halfsure.encoders.encoder import Encoder, EncoderError, Features
+from halfsure.encoders.pair_batches import Rows, balanced_rows, encode_rows, given, weak_views
 from halfsure.encoders.pair_losses import contrast, cosine_regression
 
 __all__ = ["TUNED", "Tuning", "labeled_rows", "logistic_regression", "surest_of_each_class", "tune_pairs", "tuned_from"]

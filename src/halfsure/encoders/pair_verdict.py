@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from halfsure.encoders.batches import Rows, encode_rows
 from halfsure.encoders.encoder import Encoder, Features
-from halfsure.encoders.pairs import Tuning, labeled_rows, logistic_regression, tune_pairs
+from halfsure.encoders.pair_batches import Rows, encode_rows
+from halfsure.encoders.pair_tuning import Tuning, labeled_rows, logistic_regression, tune_pairs
 
 __all__ = ["TuningVerdict", "estimate_seconds", "pays"]
 
