@@ -111,7 +111,7 @@ class Encoder(Part):
 
     def network(self) -> nn.Module:
         """A copy of its network in float32, to be trained: what `inputs` makes of samples → (n, dimension)."""
-        tunable = [name for name, part in parts("encoder").items() if part.network is not Encoder.network]
+        tunable = sorted(name for name, part in parts("encoder").items() if part.network is not Encoder.network)
         raise EncoderError(
             f"{self.full_name} cannot be tuned: tuning needs an encoder whose network can be trained here: "
             f"{', '.join(tunable)}, or a torch module of your own"
