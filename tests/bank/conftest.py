@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from halfsure.settings import load_parts, parts, registry
+from tests.parts.loaded import toy_parts
 
 collect_ignore = ["toy_encoders.py"]
 TOY = Path(__file__).with_name("toy_encoders.py")
@@ -15,12 +15,5 @@ TOY = Path(__file__).with_name("toy_encoders.py")
 def toy_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Toy encoders, and a bank of the test's own."""
     monkeypatch.setenv("HALFSURE_DATA", str(tmp_path / "kept"))
-    parts("encoder")
-    before = {role: dict(known) for role, known in registry._PARTS.items()}
-    load_parts([TOY])
-    try:
+    with toy_parts(TOY):
         yield
-    finally:
-        for role in registry._PARTS:
-            registry._PARTS[role] = before.get(role, {})
-        registry._FILES.clear()

@@ -10,11 +10,11 @@ TOY = Path(__file__).with_name("toy.py")
 
 
 @contextmanager
-def toy_parts() -> Iterator[None]:
-    """Inside, every toy part is known; other tests count the parts that there are."""
+def toy_parts(file: Path = TOY) -> Iterator[None]:
+    """Inside, every part of a file is known; other tests count the parts that there are."""
     parts("strategy")  # those of installed packages first
     before = {role: dict(known) for role, known in registry._PARTS.items()}
-    load_parts([TOY])
+    load_parts([file])
     try:
         yield
     finally:

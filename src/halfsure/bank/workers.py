@@ -20,7 +20,7 @@ from halfsure.encoders.encoder import Encoder
 from halfsure.encoders.pair_tuning import tuned_from
 from halfsure.settings.registry import loaded_parts, take_over
 
-__all__ = ["all_encoded"]
+__all__ = ["all_encoded", "sigint_held"]
 
 ALONE, WORTH = 3.0, 20.0
 """Seconds for which this process encodes alone, and those that must then be left for others to be started: that takes
@@ -81,7 +81,7 @@ def _in_processes(
     try:
         while True:
             while len(running) < 2 * workers and (item := next(jobs, None)) is not None:
-                with _sigint_held():
+                with sigint_held():
                     running[pool.submit(_work, about, drawing, item[1])] = item
             if not running:
                 return
@@ -142,7 +142,7 @@ def _work(about: dict[str, Any], drawing: Drawing, job: Job) -> Encoded | None:
 
 
 @contextmanager
-def _sigint_held() -> Iterator[None]:
+def sigint_held() -> Iterator[None]:
     """Keep SIGINT back while processes are started: they inherit that, and so Ctrl-C reaches the parent alone."""
     if not hasattr(signal, "pthread_sigmask"):
         yield

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from halfsure.bank.opening import DataConfig, lasting, open_data
+from halfsure.bank.workers import sigint_held
 from halfsure.data import Data, DataError
 from halfsure.runs.board import Board
 from halfsure.runs.folder import Folder, flat_settings
@@ -158,7 +159,7 @@ def _side_by_side(jobs: dict[int, Job], workers: int, file: Path, stop: Stop) ->
 def _in_processes(jobs: dict[int, Job], workers: int, file: Path) -> Iterator[tuple[int, Outcome]]:
     calls = [delayed(_call)(place, _anywhere(job), file, os.getpid()) for place, job in jobs.items()]
     # Two at least: with one joblib would do the work in this process.
-    with parallel_config("loky", n_jobs=max(2, workers), inner_max_num_threads=1), _sigint_held():
+    with parallel_config("loky", n_jobs=max(2, workers), inner_max_num_threads=1), sigint_held():
         found: Iterable[Any] = Parallel(return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1)(calls)
     for place, outcome in found:
         yield place, replace(outcome, job=jobs[place])
@@ -264,16 +265,3 @@ def _watched(board: Board, steps: Steps, stop: Stop) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-
-
-@contextmanager
-def _sigint_held() -> Iterator[None]:
-    """Keep SIGINT back while processes are started: they inherit that, and so Ctrl-C reaches the parent alone."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
