@@ -15,8 +15,8 @@ from halfsure import SSLClassifier
 from halfsure.bank import banked, views_wanted
 from halfsure.bank.encoded import Banked
 from halfsure.bank.opening import DataConfig, open_data
-from halfsure.cli import main
-from halfsure.data import Data, DataError
+from halfsure.cli import demo, main
+from halfsure.data import Data, DataError, official
 from halfsure.data.embeddings import embedding_in
 from halfsure.data.originals import PictureFiles
 from halfsure.encoders import EncoderError, open_encoder, own
@@ -248,3 +248,55 @@ def test_the_commands(
     assert "data:image" in (tmp_path / "run" / "report.html").read_text()
     assert main(["predict", "run", str(photos / "test"), "-o", "new.csv", "--parts", str(TOY)]) == 0
     assert len((tmp_path / "new.csv").read_text().splitlines()) == 13
+
+
+@pytest.fixture
+def short_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    few = {
+        "STEPS": 4,
+        "EVALUATIONS": 1,
+        "METHODS": ("supervised",),
+        "PICTURE_METHODS": ("fixmatch-ads",),
+        "SEEDS": (0,),
+    }
+    for name, value in few.items():
+        monkeypatch.setattr(demo, name, value)
+    monkeypatch.setattr(demo, "choose", lambda kind, **about: ("toy-pictures", ""))
+
+
+REAL = official.read
+
+
+def some_pictures(name: str, *root: Any) -> Any:
+    """Digits as they are, and in place of any other official set one that is far too small."""
+    if name == "digits":
+        return REAL(name, *root)
+    rng = np.random.default_rng(0)
+    parts = [official.Part(rng.integers(0, 256, (n, 32, 32, 3), np.uint8), np.arange(n) % 10) for n in (80, 20)]
+    return official.Official(tuple("abcdefghij"), *parts)
+
+
+@pytest.mark.usefixtures("short_demo")
+def test_the_demo_goes_on_with_pictures(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(official, "read", some_pictures)
+    assert main(["demo", "--jobs", "1"]) == 0
+    told = capsys.readouterr().out
+    assert "Now colour pictures" in told
+    assert "halfsure-demo/pictures/report.html" in told
+
+
+@pytest.mark.usefixtures("short_demo")
+def test_the_demo_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def gone(name: str, *root: Any) -> Any:
+        if name == "digits":
+            return REAL(name, *root)
+        raise DataError("nothing can be fetched here")
+
+    monkeypatch.setattr(official, "read", gone)
+    monkeypatch.setattr(demo, "get", gone)
+    assert main(["demo", "--jobs", "1"]) == 0
+    assert "They are left out: nothing can be fetched here" in capsys.readouterr().out
+    monkeypatch.setattr(demo, "choose", lambda kind, **about: (None, "no encoder is installed"))
+    assert main(["demo", "--jobs", "1"]) == 0
+    assert "left out: no encoder is installed" in capsys.readouterr().out

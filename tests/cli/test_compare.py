@@ -328,7 +328,7 @@ def test_json_is_all_there_is_on_standard_output(here: Path, capsys: pytest.Capt
 def test_the_demo(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"STEPS": 4, "SEEDS": (0, 1), "METHODS": ("supervised", "fixmatch-ads")}.items():
         monkeypatch.setattr(demo, name, value)  # the whole takes a minute
-    assert main(["demo", "--jobs", "1"]) == 0
+    assert main(["demo", "--no-pictures", "--jobs", "1"]) == 0
     out, _ = said(capsys)
     told = " ".join(out.split())
     names = ("supervised", "fixmatch-ads", "logistic regression", "1-NN")

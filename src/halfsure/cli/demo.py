@@ -84,7 +84,7 @@ class Demo:
         console.print("\nNow colour pictures, a part of CIFAR-10", highlight=False)
         folder = self.out / "pictures"
         try:
-            source = str(_some_pictures(folder))
+            source = str(_some_pictures(self.out))
         except (DataError, OSError) as error:
             console.print(f"They are left out: {error!s:.300}", highlight=False, soft_wrap=True, markup=False)
             return 0
