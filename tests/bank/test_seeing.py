@@ -273,8 +273,8 @@ def some_pictures(name: str, *root: Any) -> Any:
     if name == "digits":
         return REAL(name, *root)
     rng = np.random.default_rng(0)
-    parts = [official.Part(rng.integers(0, 256, (n, 32, 32, 3), np.uint8), np.arange(n) % 10) for n in (80, 20)]
-    return official.Official(tuple("abcdefghij"), *parts)
+    train, test = (official.Part(rng.integers(0, 256, (n, 32, 32, 3), np.uint8), np.arange(n) % 10) for n in (80, 20))
+    return official.Official(tuple("abcdefghij"), train, test)
 
 
 @pytest.mark.usefixtures("short_demo")
