@@ -355,6 +355,7 @@ def test_auto_tunes_where_it_pays_and_says_why(photos: Path, monkeypatch: pytest
     assert asked["most_seconds"] == module.MOST_SECONDS
 
 
+@pytest.mark.slow
 def test_the_commands(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

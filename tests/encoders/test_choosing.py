@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -189,3 +190,11 @@ def test_minilm_is_fetched(empty_root: Path) -> None:
         pytest.skip(str(error))
     assert fetched
     assert sorted(file.name for file in folder.iterdir()) == sorted(fetch_minilm.NEEDED)
+
+
+def test_opening_data_imports_nothing_that_is_slow() -> None:
+    """Every command and every process starts with it; scikit-learn alone takes two seconds."""
+    slow = ("sklearn", "transformers", "onnx", "onnxruntime", "tokenizers", "timm", "matplotlib", "pandas")
+    code = f"import sys, halfsure.bank.opening; print([name for name in {slow} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -147,6 +147,7 @@ def test_an_unreachable_hub_is_said_at_once(monkeypatch: pytest.MonkeyPatch, tmp
     assert time.monotonic() - start < 5
 
 
+@pytest.mark.slow
 def test_a_hub_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_sample_images
 
 from halfsure.encoders.squares import square
 
@@ -26,6 +25,8 @@ CROPS = 12
 
 def calibration_pictures(side: int) -> NDArray[np.uint8]:
     """Crops of photographs, at places and of sizes that a formula spreads. → (24, side, side, 3)."""
+    from sklearn.datasets import load_sample_images  # noqa: PLC0415 - slow to import
+
     found = []
     for photograph in load_sample_images().images:
         height, width, _ = photograph.shape
