@@ -15,7 +15,7 @@ from halfsure.settings import register
 
 __all__ = ["Timm"]
 
-INSTALL = "pip install timm huggingface_hub, and the torchvision that was built for your torch: another breaks transformers"
+INSTALL = "pip install timm huggingface_hub, and the torchvision built for your torch: another breaks transformers"
 
 
 @register
