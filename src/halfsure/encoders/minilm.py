@@ -78,10 +78,6 @@ class MiniLM(Encoder):
         """Texts → (n, 384), each of length one; an empty text is what the network makes of nothing."""
         return checked(self, self._pieces.vectors(samples, self._vectors), len(samples))
 
-    def unknown(self, samples: Sequence[str]) -> float:
-        """The share of words that it was not taught."""
-        return unknown_share(samples)
-
     def _vectors(self, pieces: Tensor, there: Tensor) -> Features:
         with torch.inference_mode():
             found: Features = self._net(pieces, there).float().numpy()
