@@ -1,6 +1,6 @@
-"""Tuning an encoder by pairs of samples, beside the same encoder as it came and SetFit.
+"""Tuning an encoder by pairs of samples or with a classifier, beside the same encoder as it came and SetFit.
 
-    python benchmarks/tuning.py choose                             # losses, with and without unlabeled samples
+    python benchmarks/tuning.py choose                             # losses, rates, with and without unlabeled samples
     python benchmarks/tuning.py compare --setfit-python PATH       # test samples, seeds 0 to 4
     python benchmarks/tuning.py show                               # a table of what there is
 
@@ -19,6 +19,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from halfsure import SSLClassifier
+from halfsure.bank.seeing import EncoderWanted
 from halfsure.encoders import Encoder, open_encoder
 from halfsure.encoders.pair_batches import encode_rows
 from halfsure.encoders.pair_tuning import Tuning, logistic_regression, tune_pairs
@@ -37,6 +40,7 @@ RESULTS = Path(__file__).parent.parent / "results" / "encoder_tuning.jsonl"
 WORKER = Path(__file__).parent / "setfit_worker.py"
 SEEDS, CHOOSE_SEEDS = range(5), range(100, 103)
 TESTED, UNLABELED = 2000, 1000
+RATES = (0.02, 0.05, 0.2)
 SIDE = 128
 
 Labels = NDArray[np.int64]
@@ -50,6 +54,8 @@ class Set:
     labels: Labels
     test: Sequence[Any]
     truth: Labels
+    crop: float = 1.0
+    """Of the pictures' sides that an encoder is to see: they are squares already."""
 
 
 def ag_news(root: Path, choosing: bool) -> Set:
@@ -159,12 +165,34 @@ def ours(encoder: Encoder, drawn: Draw, tuning: Tuning | None, unlabeled: bool) 
     return {"error": error, "tuning": tuned - start, "encoding": time.process_time() - tuned}
 
 
+def trained(encoder: Encoder, drawn: Draw, how: str) -> dict[str, Any]:
+    """An encoder trained together with a linear classifier: `last, supervised, 0.05` and the like."""
+    way, method, rate = how.split(", ")
+    data, start = drawn.data, time.process_time()
+    rows = [*drawn.chosen, *(drawn.rest if method != "supervised" else ())]
+    samples = [data.pool[i] for i in rows]
+    y = np.concatenate([data.labels[drawn.chosen], np.full(len(rows) - len(drawn.chosen), -1)])
+    settings = {"tune": way, "tune_rate": float(rate), "evaluations": 1, "unlabeled_sample": 1}
+    if encoder.kind == "image":
+        encoder = copy(encoder)
+        encoder.crop = data.crop  # type: ignore[attr-defined]
+        samples = np.stack(samples)  # type: ignore[assignment]
+    model = SSLClassifier(method, encoder=encoder, folds=0, random_state=drawn.seed, settings=settings)
+    model.fit(samples, y)
+    ended = time.process_time()
+    guesses = model.predict(data.test if encoder.kind == "text" else np.stack(data.test))
+    error = float(np.mean(guesses != data.truth))
+    return {"error": error, "tuning": ended - start, "encoding": time.process_time() - ended}
+
+
 def measure(method: str, encoder: Encoder, drawn: Draw, python: str) -> dict[str, Any]:
     """A method by its name: frozen, setfit, or pairs with a loss and perhaps unlabeled samples."""
     if method == "setfit":
         return setfit(python, drawn.data, drawn.chosen, drawn.seed)
     if method == "frozen":
         return ours(encoder, drawn, None, False)
+    if method.startswith(("last", "all")):
+        return trained(encoder, drawn, method)
     loss: Any = method.split(", ")[1]
     return ours(encoder, drawn, Tuning(loss=loss), method.endswith("unlabeled"))
 
@@ -174,6 +202,9 @@ def run(arguments: argparse.Namespace) -> None:
     choosing, python = arguments.action == "choose", arguments.setfit_python or ""
     losses = ("cosine", "contrast") if choosing else (Tuning().loss,)
     methods = ["frozen", *(f"pairs, {loss}{more}" for loss in losses for more in ("", ", unlabeled"))]
+    rates = RATES if choosing else (EncoderWanted.tune_rate,)
+    methods += [f"{way}, supervised, {rate:g}" for way in ("last", "all") for rate in rates]
+    methods += [] if choosing else [f"last, {method}, {rates[0]:g}" for method in ("fixmatch", "fixmatch-ads")]
     if not choosing and Path(python).is_file():
         methods.append("setfit")
     elif not choosing:

@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor, nn
 
 from halfsure import SSLClassifier
 from halfsure.bank import banked, views_wanted
 from halfsure.bank import tuned as module
-from halfsure.bank.encoded import Banked
+from halfsure.bank.encoded import Banked, originals_of
+from halfsure.bank.network_inputs import Shown
 from halfsure.bank.opening import DataConfig, open_data, open_seeds
 from halfsure.bank.tuned import tuned_encoder, tuned_in
 from halfsure.cli import main
@@ -33,28 +33,11 @@ from halfsure.training.errors import RunError
 from halfsure.trust import class_scores
 from halfsure.verdict.check import assess
 from halfsure.verdict.folds import deal, without
-from tests.bank.conftest import TOY
+from tests.bank.conftest import COLOURS, TOY, pixels
 
 pytestmark = pytest.mark.usefixtures("toy_encoders")
-COLOURS = {"red": (200, 60, 60), "blue": (60, 60, 200)}
 SHORT: dict[str, Any] = {"steps": 6, "evaluations": 1, "batch": 8, "unlabeled_batch": 8}
 TUNABLE: dict[str, Any] = {"encoder": "toy-tunable", "tune": "pairs", "encoder_side": 24}
-
-
-def pixels(colour: str, number: int) -> NDArray[np.uint8]:
-    noise = np.random.default_rng([number, len(colour)]).normal(0, 70, (26, 30, 3))
-    return (np.array(COLOURS[colour]) + noise).clip(0, 255).astype(np.uint8)
-
-
-@pytest.fixture
-def photos(tmp_path: Path) -> Path:
-    for part, count in (("train", 12), ("test", 4)):
-        for colour in COLOURS:
-            folder = tmp_path / "photos" / part / colour
-            folder.mkdir(parents=True)
-            for number in range(count):
-                Image.fromarray(pixels(colour, number + 100 * (part == "test"))).save(folder / f"{number:02}.png")
-    return tmp_path / "photos"
 
 
 @pytest.fixture
@@ -123,7 +106,7 @@ def test_features_and_views_come_from_the_tuned_encoder(photos: Path) -> None:
     came = opened(photos, **TUNABLE | {"tune": "none"}, labels=8, val=4)
     encoder = tuned_encoder(data)
     assert encoder is not None and encoder.untuned_checksum == "a layer of colours"  # noqa: PT018
-    squares = [module._Shown(data.train.originals, encoder, 0)[row] for row in data.labeled]  # type: ignore[arg-type]
+    squares = [Shown(originals_of(data.train, 0), encoder)[row] for row in data.labeled]
     twin = tune_pairs(open_encoder("toy-tunable"), squares, data.train.labels[data.labeled], seed=0, tuning=Tuning())
     assert twin.checksum == encoder.checksum
     for name in ("train", "val", "test"):

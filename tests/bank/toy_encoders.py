@@ -1,6 +1,6 @@
 """Encoders that need no weights: the mean colours of a picture's nine parts, and which letters a text has.
 
-Two more have a layer on top, which can be tuned.
+Two more have layers on top, which can be tuned.
 """
 
 from copy import copy, deepcopy
@@ -57,10 +57,10 @@ class ToyTexts(Encoder):
         return checked(self, rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1), len(samples))
 
 
-def layer(before: int) -> nn.Linear:
+def layer(before: int, after: int = 12) -> nn.Linear:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return nn.Linear(before, 12).requires_grad_(False)
+        return nn.Linear(before, after).requires_grad_(False)
 
 
 def letters(texts: Any) -> Tensor:
@@ -72,19 +72,23 @@ class TunablePictures(ToyPictures):
     """12 numbers a picture."""
 
     name = "toy-tunable"
-    about = "pictures: a layer on mean colours"
+    about = "pictures: layers on mean colours"
     dimension = 12
     checksum = "a layer of colours"
     full_name = "toy-tunable"
 
     def __init__(self) -> None:
-        self.net: nn.Module = nn.Sequential(nn.AdaptiveAvgPool2d(3), nn.Flatten(), layer(27))
+        self.net: nn.Module = nn.Sequential(nn.AdaptiveAvgPool2d(3), nn.Flatten(), layer(27, 27), layer(27))
 
     def encode(self, samples: torch.Tensor) -> Any:
         return checked(self, self.net(samples).detach().numpy(), len(samples))
 
     def network(self) -> nn.Module:
         return deepcopy(self.net).requires_grad_(True)
+
+    def last_blocks(self, net: nn.Module) -> list[nn.Module]:
+        assert isinstance(net, nn.Sequential)
+        return [net[-1]]
 
     def with_network(self, net: nn.Module) -> Self:
         other = copy(self)
@@ -113,6 +117,9 @@ class TunableTexts(ToyTexts):
 
     def inputs(self, samples: Any) -> tuple[Tensor]:
         return (letters(samples),)
+
+    def continuous(self, samples: Any) -> Tensor:
+        return letters(samples)
 
     def with_network(self, net: nn.Module) -> Self:
         other = copy(self)

@@ -126,3 +126,12 @@ def test_damaged_weights_end_in_a_sentence(tmp_path: Path, content: bytes) -> No
     (tmp_path / "w.pth").write_bytes(content)
     with pytest.raises(EncoderError, match=r"w\.pth"):
         read_lite(tmp_path / "w.pth")
+
+
+def test_the_last_blocks_are_where_most_weights_are_and_come_last(lite: Encoder) -> None:
+    net = lite.network()
+    blocks = lite.last_blocks(net)
+    last = {weight for block in blocks for weight in block.parameters()}
+    names = [name for name, weight in net.named_parameters() if weight in last]
+    assert names == [name for name, _ in net.named_parameters()][-len(names) :]
+    assert 0.5 < sum(weight.numel() for weight in last) / sum(weight.numel() for weight in net.parameters()) < 0.9

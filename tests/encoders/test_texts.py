@@ -56,6 +56,21 @@ def test_a_long_text_is_the_mean_of_its_parts(minilm: Encoder) -> None:
     np.testing.assert_allclose(minilm.encode([" ".join(words)])[0], mean / np.linalg.norm(mean), atol=1e-5)
 
 
+def test_what_is_trained_with_a_classifier_gives_the_same_vectors(minilm: Encoder) -> None:
+    net, vectors = minilm.network(), minilm.continuous(["", *ENGLISH])
+    with torch.no_grad():
+        found = minilm.through(net, vectors)
+        np.testing.assert_allclose(found, minilm.encode(["", *ENGLISH]), atol=2e-5)
+        # A mixture has the pieces of the text that has the larger share of it.
+        mixed = torch.lerp(vectors[1:2], vectors[2:3], 0.1)
+        alone = vectors[1:2].clone()
+        alone[..., :-1] = mixed[..., :-1]
+        np.testing.assert_allclose(minilm.through(net, mixed), minilm.through(net, alone), atol=1e-6)
+    names = {name for block in minilm.last_blocks(net) for name, _ in block.named_parameters()}
+    assert "self_attn.in_proj_weight" in names
+    assert sum(weight.numel() for block in minilm.last_blocks(net) for weight in block.parameters()) < 4e6
+
+
 class Letters:
     """A tokenizer of letters with two marks, as small as they come."""
 

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from halfsure.encoders import Encoder, EncoderError, open_encoder, own
+from halfsure.encoders.changed_weights import tuned_from
 from halfsure.encoders.choosing import encoder_named
 from halfsure.encoders.pair_batches import balanced_rows, encode_rows, weak_views
 from halfsure.encoders.pair_losses import contrast, cosine_regression
-from halfsure.encoders.pair_tuning import Tuning, surest_of_each_class, tune_pairs, tuned_from
+from halfsure.encoders.pair_tuning import Tuning, surest_of_each_class, tune_pairs
 from halfsure.encoders.pair_verdict import pays
 
 SIDE = 8
@@ -136,7 +137,7 @@ def test_a_seed_gives_the_same_bits_and_leaves_torchs_generator_alone() -> None:
 def test_a_restored_encoder_gives_the_same_bits() -> None:
     pictures, labels = squares(20)
     tuned = tune_pairs(small(), pictures, labels, tuning=QUICK)
-    restored = tuned_from(small(), tuned.changed)
+    restored = tuned_from(small(), tuned.changed, "pairs")
     assert restored.as_json() == tuned.as_json()
     rows = np.arange(20)
     assert np.array_equal(encode_rows(restored, pictures, rows), encode_rows(tuned, pictures, rows))
@@ -217,7 +218,7 @@ def test_a_tuned_encoder_is_not_tuned_again() -> None:
     with pytest.raises(EncoderError, match="tuned already"):
         tune_pairs(tuned, pictures, labels)
     with pytest.raises(EncoderError, match="tuned already"):
-        tuned_from(tuned, tuned.changed)
+        tuned_from(tuned, tuned.changed, "pairs")
 
 
 def test_weights_of_another_network_or_damaged_ones_are_refused() -> None:
@@ -227,7 +228,7 @@ def test_weights_of_another_network_or_damaged_ones_are_refused() -> None:
         ({"1.bias": torch.full((32,), torch.nan)}, "damaged"),
     ):
         with pytest.raises(EncoderError, match=says):
-            tuned_from(small(), changed)
+            tuned_from(small(), changed, "pairs")
 
 
 def test_a_rate_that_diverges_is_said() -> None:
@@ -281,7 +282,7 @@ def test_minilm_is_tuned_and_restored() -> None:
     texts = ["a fine film", "what a joy", "a dull mess", "how boring", "lovely", "awful"]
     labels = [1, 1, 0, 0, 1, 0]
     tuned = tune_pairs(encoder, texts, labels, tuning=Tuning(steps=5))
-    restored = tuned_from(encoder, tuned.changed)
+    restored = tuned_from(encoder, tuned.changed, "pairs")
     assert np.array_equal(tuned.encode(texts), restored.encode(texts))
     assert separation(tuned, texts, np.array(labels)) > separation(encoder, texts, np.array(labels))
     assert not any(name.startswith(("words", "places", "kinds")) for name in tuned.changed)
@@ -295,7 +296,7 @@ def test_efficientnet_is_tuned_and_restored_and_its_graph_is_the_tuned_one(preci
     labels, rows = np.arange(8) % 2, np.arange(8)
     tuned = tune_pairs(encoder, pictures, labels, tuning=Tuning(steps=3))
     features = encode_rows(tuned, pictures, rows)
-    assert np.array_equal(features, encode_rows(tuned_from(encoder, tuned.changed), pictures, rows))
+    assert np.array_equal(features, encode_rows(tuned_from(encoder, tuned.changed, "pairs"), pictures, rows))
     assert tuned.precision == encoder.precision
     normalised = ((torch.from_numpy(pictures) / 255 - 0.498) / 0.502).permute(0, 3, 1, 2)
     with torch.inference_mode():

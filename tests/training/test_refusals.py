@@ -165,7 +165,7 @@ ADVICE: dict[str, tuple[Callable[[], object], str, Callable[[re.Match[str]], obj
     ),
     "a network for images": (
         lambda: build("wrn-10-1", (5,), 3),
-        r"choose (\w+), or reshape",
+        r"choose (\w+)(?: or \w+)*, or reshape",
         lambda found: build(found[1], (5,), 3),
     ),
     "views for images": (

@@ -13,14 +13,25 @@ from torch import Tensor
 
 from halfsure.bank.making import banked
 from halfsure.bank.shards import Rows
-from halfsure.bank.view import View
+from halfsure.bank.view import Drawing, View
 from halfsure.data import Data, Part
 from halfsure.data.originals import Originals, PictureArray, Texts
 from halfsure.encoders import Encoder
 from halfsure.views.batch import ViewName
 from halfsure.views.draws import BANKED, base_key, below, bits
 
-__all__ = ["Banked", "Opener", "Plan", "PretrainedText", "TunedFrom", "encode_pictures", "plain_features", "ready"]
+__all__ = [
+    "Banked",
+    "EndToEnd",
+    "Opener",
+    "Plan",
+    "PretrainedText",
+    "TunedFrom",
+    "encode_pictures",
+    "originals_of",
+    "plain_features",
+    "ready",
+]
 
 PLAIN = View("plain")
 IN_MEMORY = 2**29
@@ -54,6 +65,16 @@ class TunedFrom:
 
 
 @dataclass(frozen=True)
+class EndToEnd:
+    """How an encoder is trained together with the classifier on its features."""
+
+    way: Literal["last", "all"]
+    """Its last blocks, or all of it."""
+    rate: float
+    """Its learning rate, as a part of the classifier's."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """How many views of each sample are in the bank, and how they are drawn."""
 
@@ -81,6 +102,8 @@ class Banked:
     plan: Plan
     tuned: TunedFrom | None = None
     """Where labels have tuned the encoder."""
+    end_to_end: EndToEnd | None = None
+    """Where the encoder is to be trained together with the classifier."""
     made: dict[str, Rows] = field(default_factory=dict, repr=False)
     """Views that are known to be in the bank."""
 
@@ -101,6 +124,10 @@ class Banked:
         """A function that draws one of the views of each sample."""
         return BankView(self, name, seed)
 
+    def fresh_view(self, name: ViewName, seed: int) -> "FreshView":
+        """A function that draws views as those in the bank are drawn, but a new one each time."""
+        return FreshView(self, name, seed)
+
 
 @dataclass(frozen=True, eq=False)
 class BankView:
@@ -116,6 +143,24 @@ class BankView:
         drawn = bits(base_key(BANKED, self.seed, stream, step), indices, np.zeros(1, np.uint64))[:, 0]
         which = below(drawn, np.uint64(count)).astype(np.int64)
         return torch.from_numpy(rows.take(indices, which).astype(np.float32))
+
+
+@dataclass(frozen=True, eq=False)
+class FreshView:
+    """Views of pixels and words as an encoder's network takes them: a function of seed, stream, step and sample."""
+
+    banked: Banked
+    name: ViewName
+    seed: int
+
+    def __call__(self, samples: NDArray[Any], indices: NDArray[np.int64], step: int, stream: int = 0) -> Tensor:
+        """Squares (n, side, side, 3), or nothing that matters of texts, and sample indices → (n, …), float32."""
+        encoder, view = self.banked.opener.encoder, View(self.name, step)
+        drawing = Drawing.suited(encoder, self.seed, self.banked.plan.flip)
+        if encoder.kind == "image":
+            return drawing.pictures(samples, view, indices, stream)
+        texts = [self.banked.originals[index] for index in indices.tolist()]
+        return encoder.continuous(drawing.texts(texts, view, indices, stream))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +188,13 @@ class PretrainedText:
         return {"encoder": self.opener.encoder.as_json()}
 
 
+def originals_of(part: Part, place: int) -> Originals:
+    """The pictures or texts of a part that became the features of a place among the data's `encoded`."""
+    found = part.originals if part.originals is not None else part.texts[place]
+    assert found is not None
+    return found
+
+
 def plain_features(originals: Originals, encoder: Encoder, console: Console | None = None) -> Any:
     """Features of samples as they are, in memory if they are few. → (n, dimension)."""
     rows = banked(originals, encoder, (PLAIN,), console=console)
@@ -167,5 +219,5 @@ def ready(data: Data, names: Iterable[ViewName], console: Console | None = None)
     """See that the bank has what training is going to ask for."""
     for name in dict.fromkeys(("weak", *names)):
         for one in data.encoded:
-            if isinstance(one, Banked) and one.has(name):
+            if isinstance(one, Banked) and one.has(name) and one.end_to_end is None:
                 one.rows(name, console)

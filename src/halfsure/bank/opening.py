@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from rich.console import Console
 
 from halfsure._shown import path_from
+from halfsure.bank.end_to_end import train_encoder
 from halfsure.bank.seeing import NONE, EncoderWanted, see_source
 from halfsure.bank.tuned import Kept, tune
 from halfsure.data.dataset import Data, DataError
@@ -174,6 +175,7 @@ def open_seeds(
     found = draw_seeds(whole, seeds, labels=config.labels, split=config.split, usual=usual, val=config.val)
     if config.val:
         found = [hold_out(data, config.val, seed) for data, seed in zip(found, seeds, strict=True)]
+    found = [train_encoder(data, config.tune, config.tune_rate) for data in found]
     return [tune(data, config.tune, seed, console, tuned) for data, seed in zip(found, seeds, strict=True)]
 
 

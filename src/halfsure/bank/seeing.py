@@ -4,11 +4,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from rich.console import Console
 
 from halfsure.bank.encoded import Banked, Opener, Plan, PretrainedText, encode_pictures
+from halfsure.bank.tuned import Tune
 from halfsure.data import Data, DataError
 from halfsure.data.dataset import Text
 from halfsure.data.load import read_source
@@ -17,7 +18,7 @@ from halfsure.data.text import TextRows, fit_text
 from halfsure.encoders import Encoder
 from halfsure.encoders.choosing import choose, encoder_named, open_encoder, side_for, text_encoder_for
 from halfsure.encoders.encoder import PictureSettings
-from halfsure.settings import EVERYDAY, Count, declared
+from halfsure.settings import EVERYDAY, Between, Count, declared
 from halfsure.views.of_images import DIGITS
 
 __all__ = [
@@ -43,9 +44,12 @@ class EncoderWanted(PictureSettings):
     encoder: Annotated[str, EVERYDAY] = AUTO
     """Pretrained network that pictures or texts are seen through: {encoder}; auto takes the best that is installed, and
     none does without."""
-    tune: Annotated[Literal["none", "pairs", "auto"], EVERYDAY] = "none"
-    """Whether the labels tune the encoder first: pairs teaches it which labeled samples belong together, auto does so
-    where held-out labels say that it pays and two minutes are enough to find out."""
+    tune: Annotated[Tune, EVERYDAY] = "none"
+    """Whether the encoder is tuned: pairs first teaches it which labeled samples belong together, auto does so where
+    held-out labels say that it pays and two minutes are enough to find out; last and all train its last blocks, or all
+    of it, together with the classifier."""
+    tune_rate: Annotated[float, Between(0, 1)] = 0.05
+    """With tune last and all: the encoder's learning rate, as a part of the classifier's."""
     weak_views: Count = Plan.weak
     """Views of each picture or text that are encoded: slightly changed."""
     strong_views: Count = Plan.strong

@@ -10,26 +10,25 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 
 from halfsure.bank.bar import say
-from halfsure.bank.encoded import Banked, Opener, TunedFrom, plain_features
-from halfsure.bank.making import least_side
+from halfsure.bank.encoded import Banked, Opener, TunedFrom, originals_of, plain_features
+from halfsure.bank.network_inputs import Shown
 from halfsure.data import Data, DataError, Part
 from halfsure.data.dataset import UNLABELED
-from halfsure.data.originals import Originals, PictureFiles
 from halfsure.encoders import Encoder
-from halfsure.encoders.encoder import EncoderError, PictureEncoder
-from halfsure.encoders.pair_tuning import Tuning, labeled_rows, tune_pairs, tuned_from
+from halfsure.encoders.changed_weights import tuned_from
+from halfsure.encoders.encoder import EncoderError
+from halfsure.encoders.pair_tuning import Tuning, labeled_rows, tune_pairs
 from halfsure.encoders.pair_verdict import pays
-from halfsure.encoders.squares import square
 
 __all__ = [
     "MOST_SECONDS",
     "Kept",
     "Tune",
+    "encoding_with",
     "kept_of",
     "tune",
     "tune_again",
@@ -38,11 +37,9 @@ __all__ = [
     "tuned_in",
 ]
 
-Tune = Literal["none", "pairs", "auto"]
+Tune = Literal["none", "pairs", "auto", "last", "all"]
 MOST_SECONDS = 120.0
 """For which `auto` may try whether tuning pays, the tuning itself included."""
-REMEMBERED = 2000
-"""Squares of pictures that are kept in memory while they are drawn again and again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +56,12 @@ def tune(data: Data, how: Tune, seed: int, console: Console | None = None, kept:
 
     Args:
         data: seen through an encoder; of several columns of texts the first one's is tuned.
-        how: pairs, or auto where held-out labels decide.
+        how: pairs, or auto where held-out labels decide; what is trained with the classifier is not tuned first.
         seed: of the tuning; the same seed and labels give the same bits.
         console: where to say what is going on.
         kept: what a run keeps of its tuned encoder, which is then not tuned again.
     """
-    if how == "none":
+    if how not in ("pairs", "auto"):
         return data
     place = _place(data)
     if place is None:
@@ -151,7 +148,7 @@ def _restored(opener: Opener, kept: Kept | None) -> tuple[Encoder, str] | None:
     if kept is None or kept.untuned != opener.encoder.checksum:
         return None
     said = f"{opener.encoder.full_name} is tuned by pairs, with the weights that the run has kept"
-    return tuned_from(opener.encoder, kept.changed), said
+    return tuned_from(opener.encoder, kept.changed, "pairs"), said
 
 
 def _tuned(data: Data, place: int, how: Tune, seed: int, console: Console | None) -> tuple[Encoder | None, str]:
@@ -162,7 +159,7 @@ def _tuned(data: Data, place: int, how: Tune, seed: int, console: Console | None
     labels = np.full(len(data.train), UNLABELED)
     labels[data.labeled] = data.train.labels[data.labeled]
     labeled_rows(labels, labels)
-    samples, tuning = _Shown(_originals(data.train, place), encoder, len(data.labeled)), Tuning(flip=banked.plan.flip)
+    samples, tuning = Shown(originals_of(data.train, place), encoder), Tuning(flip=banked.plan.flip)
     about = f"{len(data.labeled):,} labels"
     reason = ""
     if how == "auto":
@@ -177,28 +174,6 @@ def _tuned(data: Data, place: int, how: Tune, seed: int, console: Console | None
     return tuned, f"{encoder.full_name} is tuned by pairs of {about}, in {time.monotonic() - began:.0f} s{reason}"
 
 
-class _Shown:
-    """Samples as tuning takes them, read when they are drawn: texts, or pictures as squares."""
-
-    def __init__(self, originals: Originals, encoder: Encoder, drawn: int) -> None:
-        self._picture = encoder if isinstance(encoder, PictureEncoder) else None
-        if self._picture is not None and isinstance(originals, PictureFiles):
-            originals = replace(originals, least=least_side(self._picture))
-        self._originals, self._squares, self._remember = originals, dict[int, NDArray[np.uint8]](), drawn <= REMEMBERED
-
-    def __len__(self) -> int:
-        return len(self._originals)
-
-    def __getitem__(self, row: int) -> Any:
-        row, picture = int(row), self._picture
-        if picture is None or row in self._squares:
-            return self._originals[row] if picture is None else self._squares[row]
-        found = square(self._originals[row], picture.side, picture.crop)
-        if self._remember:
-            self._squares[row] = found
-        return found
-
-
 def _through(data: Data, place: int, encoder: Encoder, tuned: TunedFrom, console: Console | None) -> Data:
     """The same data with the features of one place from another encoder."""
     old = data.encoded[place]
@@ -208,7 +183,7 @@ def _through(data: Data, place: int, encoder: Encoder, tuned: TunedFrom, console
     banked = replace(old, opener=opener, tuned=tuned, made={})
 
     def part(was: Part) -> Part:
-        features = plain_features(_originals(was, place), encoder, console)
+        features = plain_features(originals_of(was, place), encoder, console)
         if old.features != slice(0, was.samples.shape[1]):
             rows = np.array(was.samples)
             rows[:, old.features] = features
@@ -220,32 +195,25 @@ def _through(data: Data, place: int, encoder: Encoder, tuned: TunedFrom, console
         train=part(data.train),
         val=None if data.val is None else part(data.val),
         test=None if data.test is None else part(data.test),
-        encoding=_encoding(data.encoding, place, encoder),
+        encoding=encoding_with(data.encoding, place, encoder.as_json()),
         encoded=_replaced(data.encoded, place, banked),
     )
 
 
 def _opened(untuned: Opener, changed: Mapping[str, Tensor]) -> Encoder:
-    return tuned_from(untuned.encoder, changed)
-
-
-def _originals(part: Part, place: int) -> Originals:
-    """The pictures or texts of a part that became the features of a place."""
-    found = part.originals if part.originals is not None else part.texts[place]
-    assert found is not None
-    return found
+    return tuned_from(untuned.encoder, changed, "pairs")
 
 
 def _replaced(items: Sequence[Any], place: int, item: Any) -> tuple[Any, ...]:
     return (*items[:place], item, *items[place + 1 :])
 
 
-def _encoding(old: dict[str, Any] | None, place: int, encoder: Encoder) -> dict[str, Any]:
+def encoding_with(old: dict[str, Any] | None, place: int, fields: dict[str, Any]) -> dict[str, Any]:
     """How samples are made, with the tuned encoder in place of the one that came: of pictures, or of a text column."""
     assert old is not None
     if "columns" not in old:
-        return old | {"encoder": encoder.as_json()}
+        return old | {"encoder": fields}
     texts = [number for number, column in enumerate(old["columns"]) if column["text"]]
     column = old["columns"][texts[place]]
-    changed = column | {"text": column["text"] | {"encoder": encoder.as_json()}}
+    changed = column | {"text": column["text"] | {"encoder": fields}}
     return old | {"columns": list(_replaced(old["columns"], texts[place], changed))}

@@ -107,21 +107,24 @@ class Drawing:
         content = json.dumps(about, sort_keys=True).encode()
         return np.frombuffer(blake2b(content, digest_size=16).digest(), "<u8")
 
-    def pictures(self, squares: NDArray[np.uint8], view: View, samples: NDArray[np.int64]) -> Tensor:
-        """Draw a view of squares, and normalise. (n, side, side, 3), (n,) → (n, 3, side, side)."""
+    def pictures(self, squares: NDArray[np.uint8], view: View, samples: NDArray[np.int64], stream: int = 0) -> Tensor:
+        """Draw a view of squares, and normalise. (n, side, side, 3), (n,) → (n, 3, side, side).
+
+        Streams differ where one sample is drawn several times.
+        """
         if view.kind == "plain":
             return Plain(self.mean, self.std)(squares)
         kind = WeakImage if view.kind == "weak" else StrongImage
         drawn: Tensor = kind(**self._settings(view), mean=self.mean, std=self.std, seed=self.seed)(
-            squares, samples, view.number
+            squares, samples, view.number, stream
         )
         return drawn
 
-    def texts(self, texts: Sequence[str], view: View, samples: NDArray[np.int64]) -> list[str]:
+    def texts(self, texts: Sequence[str], view: View, samples: NDArray[np.int64], stream: int = 0) -> list[str]:
         """Leave words out; a text that would lose all of them keeps them all."""
         if view.kind == "plain":
             return list(texts)
-        base = base_key(WORDS, self.seed, STREAMS[view.kind], view.number)
+        base = base_key(WORDS, self.seed, STREAMS[view.kind] + len(STREAMS) * stream, view.number)
         return [_without(text, base, sample, _drop(view)) for text, sample in zip(texts, samples, strict=True)]
 
     def _settings(self, view: View) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from joblib.externals.loky.cloudpickle_wrapper import dumps, loads
 from halfsure.bank.encoding import Encoded, Job, encoded
 from halfsure.bank.view import Drawing
 from halfsure.data import DataError
+from halfsure.encoders.changed_weights import tuned_from, untuned_name
 from halfsure.encoders.choosing import open_encoder
 from halfsure.encoders.encoder import Encoder
-from halfsure.encoders.pair_tuning import tuned_from
 from halfsure.settings.registry import loaded_parts, take_over
 
 __all__ = ["all_encoded", "sigint_held"]
@@ -130,7 +130,7 @@ def _work(about: dict[str, Any], drawing: Drawing, job: Job) -> Encoded | None:
                 name, settings, parts, changed = given
                 take_over(parts)
                 found = open_encoder(name, **settings)
-                found = tuned_from(found, changed) if changed else found
+                found = tuned_from(found, changed, untuned_name(about["name"])[1]) if changed else found
             else:
                 found = loads(given)
         except Exception:  # whatever it is, the parent has the encoder

@@ -33,8 +33,12 @@ class Bert(nn.Module):
 
     def forward(self, pieces: Tensor, there: Tensor) -> Tensor:
         """(n, length) numbers, and which of them are there → (n, width)."""
-        places = torch.arange(pieces.shape[1], device=pieces.device)
-        x = self.norm(self.words(pieces) + self.places(places) + self.kinds.weight[0])
+        return self.of_vectors(self.words(pieces), there)
+
+    def of_vectors(self, words: Tensor, there: Tensor) -> Tensor:
+        """(n, length, width) vectors of words, and which of them are there → (n, width)."""
+        places = torch.arange(words.shape[1], device=words.device)
+        x = self.norm(words + self.places(places) + self.kinds.weight[0])
         x = self.layers(x, src_key_padding_mask=~there)
         return F.normalize((x * there[..., None]).sum(1) / there.sum(1, keepdim=True), dim=-1)
 

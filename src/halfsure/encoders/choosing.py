@@ -6,10 +6,10 @@ from typing import Any
 
 from torch import Tensor
 
+from halfsure.encoders.changed_weights import tuned_from, untuned_name
 from halfsure.encoders.encoder import Encoder, EncoderError
 from halfsure.encoders.minilm import unknown_share
 from halfsure.encoders.own_encoder import own
-from halfsure.encoders.pair_tuning import TUNED, tuned_from
 from halfsure.settings import find, parts
 from halfsure.settings.registry import nearest
 
@@ -169,8 +169,9 @@ def _tuned_again(fields: Mapping[str, Any], given: Any, changed: Changed | None,
         raise EncoderError(f"{name} was tuned for its run, whose folder has the weights: give the run folder")
     weights = changed()
     untuned = {key: value for key, value in fields.items() if key != "tuned_from"}
-    untuned |= {"name": name.removesuffix(TUNED), "sha256": fields["tuned_from"]}
-    tuned = tuned_from(restore(untuned, given, **settings), weights)
+    came, way = untuned_name(name)
+    untuned |= {"name": came, "sha256": fields["tuned_from"]}
+    tuned = tuned_from(restore(untuned, given, **settings), weights, way)
     if tuned.checksum != fields.get("sha256"):
         raise EncoderError(f"the tuned weights beside this model are of another run: its {name} had others")
     return tuned

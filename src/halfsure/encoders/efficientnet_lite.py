@@ -5,13 +5,14 @@ deviation: by those 14 points of accuracy are lost.
 """
 
 import importlib.util
+from collections.abc import Sequence
 from copy import copy, deepcopy
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from halfsure.encoders._lite_int8 import calibration_pictures, in_int8
 from halfsure.encoders._lite_network import Network, read_lite
@@ -21,6 +22,9 @@ from halfsure.encoders.machine import fast_bfloat16, has_onnx, onnx_session
 from halfsure.settings import register
 
 __all__ = ["Lite0", "Lite1", "Lite2"]
+
+LAST = 5
+"""Blocks that are trained where only the last ones are to be."""
 
 
 class Lite(PictureEncoder):
@@ -82,6 +86,10 @@ class Lite(PictureEncoder):
         """A copy to be trained; its norms are parts of its convolutions."""
         net: Network = deepcopy(self._net).float().requires_grad_(True)
         return net
+
+    def last_blocks(self, net: Any) -> Sequence[nn.Module]:
+        """The last two stages, where most weights are, and the head."""
+        return [*net.blocks[-LAST:], net.head]
 
     def with_network(self, net: Any) -> Self:
         """The same encoder with other weights, by onnxruntime too where that is installed."""

@@ -1,7 +1,7 @@
 """What every encoder shares: pictures or texts → features, by a network that somebody else has trained."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -121,6 +121,23 @@ class Encoder(Part):
         """What its network takes, of a batch as `encode` gets it."""
         return (samples,)
 
+    def last_blocks(self, net: nn.Module) -> Sequence[nn.Module]:
+        """The parts of its network that are trained where only its last blocks are to be."""
+        raise EncoderError(f"{self.full_name} does not say which of its blocks are the last: take tune all or pairs")
+
+    def continuous(self, samples: Any) -> Tensor:
+        """A batch as one tensor that can be perturbed and mixed, as `through` takes it. → (n, …)."""
+        raise EncoderError(
+            f"{self.full_name} cannot be trained together with a classifier: its samples are no tensor that could be "
+            "perturbed and mixed; take tune pairs or none"
+        )
+
+    @staticmethod
+    def through(net: nn.Module, x: Tensor) -> Tensor:
+        """What its network makes of what `continuous` gave. (n, …) → (n, dimension)."""
+        found: Tensor = net(x)
+        return found
+
     def with_network(self, net: nn.Module) -> Self:
         """The same encoder with the weights of another network of this shape."""
         raise NotImplementedError(f"{type(self).__name__} does not say how its network is replaced")
@@ -162,6 +179,10 @@ class PictureEncoder(Encoder):
     def encode(self, samples: Tensor) -> Features:
         """(n, 3, side, side), normalised → (n, dimension)."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it encodes")
+
+    def continuous(self, samples: Tensor) -> Tensor:
+        """Normalised pictures are such a tensor."""
+        return samples
 
     def as_json(self) -> dict[str, Any]:
         """What a bank, a run and an export say of it."""

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from halfsure._disk import file_digest, read_json
 from halfsure.data.official import data_root
@@ -28,6 +28,8 @@ LONGEST = 256
 DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 TUNED = 64
 """Word pieces of a text that tuning looks at: its time grows with them."""
+HALF = 0.5
+"""From which share of a mixture on the pieces of a text are there; a perturbation does not get that far."""
 
 
 @register
@@ -94,6 +96,28 @@ class MiniLM(Encoder):
         """The first pieces of each text; of a long one the rest is left out."""
         found = [text.ids for text in self._tokenizer.encode_batch(list(samples))]
         return padded([[*ids[: min(len(ids), TUNED) - 1], ids[-1]] for ids in found])
+
+    def last_blocks(self, net: Any) -> Sequence[nn.Module]:
+        """The last third of its layers."""
+        layers = net.layers.layers
+        return list(layers[-(len(layers) // 3) :])
+
+    def continuous(self, samples: Sequence[str]) -> Tensor:
+        """Vectors of the first pieces of each text, and behind each vector whether there is a piece. → (n, 64, 385)."""
+        pieces, there = self.inputs(samples)
+        found = torch.zeros(len(pieces), TUNED, self.dimension + 1)
+        with torch.inference_mode():
+            found[:, : pieces.shape[1], :-1] = self._net.words(pieces).float() * there[..., None]
+        found[:, : pieces.shape[1], -1] = there
+        return found
+
+    @staticmethod
+    def through(net: Any, x: Tensor) -> Tensor:
+        """From vectors of words on, as far as there are any."""
+        there = x[..., -1] > HALF
+        longest = int(there.any(0).nonzero().max()) + 1 if there.any() else 1
+        found: Tensor = net.of_vectors(x[:, :longest, :-1], there[:, :longest])
+        return found
 
     def with_network(self, net: Any) -> Self:
         """The same encoder with other weights."""

@@ -1,7 +1,7 @@
 """An encoder of one's own from Python: a module, or anything that can be called."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy, deepcopy
 from typing import Any, Literal, Self
 
@@ -89,6 +89,11 @@ class _Own(Encoder):
         if not isinstance(self._function, nn.Module):
             return super().network()
         return deepcopy(self._function).float().requires_grad_(True)
+
+    def last_blocks(self, net: nn.Module) -> Sequence[nn.Module]:
+        """The last part with weights of a module that is a sequence of parts."""
+        parts = [part for part in net.children() if any(True for _ in part.parameters())]
+        return parts[-1:] if isinstance(net, nn.Sequential) and len(parts) > 1 else super().last_blocks(net)
 
     def with_network(self, net: nn.Module) -> Self:
         """The same encoder with another module."""

@@ -2,12 +2,11 @@
 
 tuned = tune_pairs(encoder, texts, labels)
 tuned.encode(more)                                   # features in which classes lie further apart
-same = tuned_from(encoder, tuned.changed)            # the same bits again, from the weights a run keeps
+tuned_from(encoder, tuned.changed, "pairs")          # the same bits again, from the weights a run keeps
 """
 
-import hashlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,15 +16,12 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from halfsure.encoders.changed_weights import tuned_from
 from halfsure.encoders.encoder import Encoder, EncoderError, Features
 from halfsure.encoders.pair_batches import Rows, balanced_rows, encode_rows, given, weak_views
 from halfsure.encoders.pair_losses import contrast, cosine_regression
 
-__all__ = ["TUNED", "Tuning", "labeled_rows", "logistic_regression", "surest_of_each_class", "tune_pairs", "tuned_from"]
-
-
-TUNED = "+pairs"
-"""How the name of a tuned encoder ends."""
+__all__ = ["Tuning", "labeled_rows", "logistic_regression", "surest_of_each_class", "tune_pairs"]
 
 
 @dataclass(frozen=True)
@@ -111,29 +107,6 @@ def labeled_rows(samples: Any, labels: ArrayLike) -> tuple[Rows, Rows]:
     return rows, y[rows].astype(np.int64)
 
 
-def tuned_from(encoder: Encoder, changed: Mapping[str, Tensor]) -> Encoder:
-    """The tuned encoder again, from the encoder as it came and the weights that tuning changed."""
-    if encoder.untuned_checksum:
-        raise EncoderError(f"{encoder.full_name} is tuned already; give the encoder as it came")
-    net = encoder.network()
-    state = net.state_dict()
-    for name, value in changed.items():
-        if name not in state or state[name].shape != value.shape:
-            raise EncoderError(
-                f"these tuned weights are not of {encoder.full_name}: no {name} {tuple(value.shape)} there"
-            )
-        if not value.isfinite().all():
-            raise EncoderError(f"the tuned weights of {encoder.full_name} are damaged: {name} is not finite")
-        state[name] = value.to(state[name].dtype)
-    net.load_state_dict(state)
-    tuned = encoder.with_network(net)
-    tuned.changed = dict(changed)
-    tuned.untuned_checksum = encoder.checksum
-    tuned.checksum = _digest(encoder.checksum, changed)
-    tuned.full_name = f"{encoder.full_name}{TUNED}"
-    return tuned
-
-
 def _train(encoder: Encoder, parts: Sequence[_Taught], how: Tuning, generator: np.random.Generator) -> Encoder:
     """Train a copy of the network; each step sees as many samples of each part."""
     net = encoder.network()
@@ -152,7 +125,7 @@ def _train(encoder: Encoder, parts: Sequence[_Taught], how: Tuning, generator: n
         optimiser.step()
     # Kept in float16: the encoder calculates with the rounded weights, so that a restored one gives the same bits.
     changed = {name: value.half() for name, value in net.state_dict().items() if not torch.equal(value, before[name])}
-    return tuned_from(encoder, changed)
+    return tuned_from(encoder, changed, "pairs")
 
 
 def _loss(
@@ -209,12 +182,3 @@ def surest_of_each_class(probs: NDArray[Any], share: float) -> Rows:
     guesses, sureness = probs.argmax(1), probs.max(1)
     order = np.argsort(-sureness, kind="stable")
     return np.sort(np.concatenate([order[guesses[order] == value][:each] for value in range(probs.shape[1])]))
-
-
-def _digest(untuned: str, changed: Mapping[str, Tensor]) -> str:
-    """Of the encoder as it came and of what changed."""
-    digest = hashlib.sha256(untuned.encode())
-    for name in sorted(changed):
-        digest.update(name.encode())
-        digest.update(changed[name].contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()

@@ -18,6 +18,7 @@ from torch import nn
 
 from halfsure._checks import check_count, check_number
 from halfsure.bank.encoded import Banked, Opener, plain_features, ready
+from halfsure.bank.end_to_end import end_to_end, train_encoder
 from halfsure.bank.seeing import NONE, EncoderWanted, TextsSeen, see_pictures
 from halfsure.bank.tuned import tune
 from halfsure.data import Data, Part
@@ -36,6 +37,7 @@ from halfsure.runs.evidence import Again
 from halfsure.runs.model_file import set_temperature
 from halfsure.runs.run import MODEL, Run
 from halfsure.runs.start import start
+from halfsure.runs.with_encoder import as_seen_by
 from halfsure.training.class_shares import label_shares
 from halfsure.training.config import Config
 from halfsure.training.errors import CollapseWarning
@@ -150,8 +152,10 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
                 f"{self.out} holds a run already, and whether it had these views and this network cannot be told: "
                 "choose another folder, or remove it"
             )
+        wanted = wanted_encoder(self)
+        data = train_encoder(data, wanted.tune, wanted.tune_rate)
         config, why = make_config(self, data)
-        data = tune(data, wanted_encoder(self).tune, config.seed)
+        data = tune(data, wanted.tune, config.seed)
         self.opener_ = _opener_of_pictures(data)
         held = self._hold_out(data, config.seed)
         ready(data, config.algorithm(data).views)  # once, and not in every process that trains
@@ -336,7 +340,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
     def _transduce(self, data: Data) -> NDArray[Any]:
         """A label for each training sample."""
-        found = self.run_.best(data.train.samples).numpy()
+        found = self.run_.best(as_seen_by(self.run_, data).train.samples).numpy()
         known = data.train.labels != UNLABELED
         labels: NDArray[Any] = self.classes_[np.where(known, data.train.labels, found)]
         return labels
@@ -363,6 +367,6 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
 def _opener_of_pictures(data: Data) -> Opener | None:
     """What opens the encoder that pictures are seen through, if they are."""
-    if data.train.originals is None:
+    if data.train.originals is None or end_to_end(data) is not None:
         return None
     return next((one.opener for one in data.encoded if isinstance(one, Banked)), None)

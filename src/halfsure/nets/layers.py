@@ -15,6 +15,7 @@ __all__ = [
     "SLOPE",
     "Head",
     "Norm",
+    "Slow",
     "check_images",
     "conv",
     "frozen_statistics",
@@ -106,6 +107,14 @@ def he(layer: nn.Conv2d | nn.Linear, slope: float = SLOPE) -> None:
     nn.init.kaiming_normal_(layer.weight, a=slope)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)
+
+
+class Slow(nn.Module):
+    """A module whose weights learn at a part of the learning rate."""
+
+    def __init__(self, module: nn.Module, rate: float) -> None:
+        super().__init__()
+        self.module, self.rate = module, rate
 
 
 class Head(nn.Linear):

@@ -17,6 +17,7 @@ from halfsure.report.study import Study
 from halfsure.runs.encoder_file import kept_encoder
 from halfsure.runs.run import Run, load
 from halfsure.runs.start import data_config_of
+from halfsure.runs.with_encoder import as_seen_by
 from halfsure.runs.writer import fingerprint
 from halfsure.training.errors import RunError
 
@@ -52,7 +53,8 @@ def samples(study: Study) -> dict[str, object] | None:
     if not study.shows_samples:
         return None
     try:
-        run, data = load(record.path), _data(study, record)
+        run = load(record.path)
+        data = as_seen_by(run, _data(study, record))
         mistakes, ambiguous = choose_mistakes(run, data), choose_ambiguous(run, data)
     except (DataError, RunError, OSError, ImportError, ValueError) as error:
         if study.data is not None and isinstance(error, DataError):

@@ -1,11 +1,13 @@
-"""encoder.safetensors of a run folder: the weights that tuning changed in the encoder, in float16."""
+"""encoder.safetensors of a run folder: the weights that tuning changed in the encoder."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from halfsure._disk import write
 from halfsure.bank.tuned import Kept
-from halfsure.encoders import Encoder
 from halfsure.runs.tensor_file import pack, unpack
 from halfsure.training.errors import RunError
 
@@ -40,10 +42,9 @@ def kept_encoder(folder: Path) -> Kept | None:
         return None
 
 
-def keep_encoder(folder: Path, encoder: Encoder) -> None:
-    """Write what tuning changed, unless it is there."""
-    about = {"format": FORMAT, "encoder": encoder.as_json()}
+def keep_encoder(folder: Path, fields: dict[str, Any], changed: Mapping[str, Tensor]) -> None:
+    """Write what tuning changed, unless it is there; `fields` are what the tuned encoder says of itself."""
     try:
-        read_encoder(folder, encoder.as_json())
+        read_encoder(folder, fields)
     except RunError:
-        write(folder / FILE, pack(about, dict(encoder.changed)))
+        write(folder / FILE, pack({"format": FORMAT, "encoder": fields}, dict(changed)))

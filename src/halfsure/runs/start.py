@@ -13,7 +13,9 @@ from torch import nn
 
 from halfsure._checks import check_count
 from halfsure.bank.encoded import ready
-from halfsure.bank.opening import DataConfig, find_source, kept, open_again
+from halfsure.bank.end_to_end import how_trained
+from halfsure.bank.opening import DataConfig, find_source, open_again
+from halfsure.bank.opening import kept as kept_config
 from halfsure.bank.seeing import NONE, encoder_of, own_encoder
 from halfsure.bank.tuned import Tune, kept_of, tuned_in
 from halfsure.data import Data
@@ -21,6 +23,7 @@ from halfsure.runs.encoder_file import kept_encoder
 from halfsure.runs.folder import FLAT, Folder
 from halfsure.runs.run import Run
 from halfsure.runs.tensorboard import require_events
+from halfsure.runs.with_encoder import EndToEndRun
 from halfsure.runs.writer import RunWriter, refuse_old
 from halfsure.training.config import Config
 from halfsure.training.errors import RunError
@@ -98,9 +101,8 @@ def start(
     config = config.suited(data).replace(method=config.parsed.name, **({} if model is None else {"net": None}))
     path = None if out is None else Path(out)
     if source is not None and path is not None:
-        tuned: Tune = "none" if tuned_in(data) is None else "pairs"
-        seen = replace(data_config or DataConfig(), encoder=encoder_of(data), tune=tuned)
-        source, data_config = kept(source, seen, path)
+        seen = replace(data_config or DataConfig(), encoder=encoder_of(data), tune=_way(data))
+        source, data_config = kept_config(source, seen, path)
     about: dict[str, Any] = {
         "source": source,
         "data": None if data_config is None else data_config.as_json(),
@@ -116,22 +118,32 @@ def start(
                 model = config.network(data)
             except (ValueError, RuntimeError) as error:  # torch's word for too little memory
                 raise RunError(str(error)) from None
-    memory = None if path is None else RunWriter(Folder(path), about)
+    whole = EndToEndRun.of(data)
+    memory = None if path is None else RunWriter(Folder(path), about, whole)
     ready(data, config.algorithm(data).views, console)
-    found = train(model, data, config, memory=memory, views=views, console=console, watch=watch)
+    inputs, trained = (data, model) if whole is None else (whole.inputs, whole.network(model))
+    found = train(trained, inputs, config, memory=memory, views=views, console=console, watch=watch)
+    kept = None if whole is None else whole.kept(found.model)
     return Run(
-        found.model,
+        found.model if kept is None else kept.classifier,
         found.map,
         data.classes,
-        found.preprocessing,
+        found.preprocessing if whole is None else whole.preprocessing,
         found.metrics,
         found.config,
         path,
-        data.encoding,
+        data.encoding if kept is None else kept.encoding,
         1.0 if memory is None else memory.temperature,
         encoder=own_encoder(data),
-        tuned=kept_of(data),
+        tuned=kept_of(data) if kept is None else kept.encoder,
     )
+
+
+def _way(data: Data) -> Tune:
+    """How the encoder of data is tuned, as config.json says it."""
+    if (how := how_trained(data)) is not None:
+        return how.way
+    return "none" if tuned_in(data) is None else "pairs"
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,15 @@ from torch import nn
 
 import halfsure
 from halfsure._disk import reason
+from halfsure.bank.end_to_end import how_trained
 from halfsure.bank.seeing import weights_of
-from halfsure.bank.tuned import tuned_encoder
+from halfsure.bank.tuned import tuned_encoder, tuned_fields
 from halfsure.data import Data, Part, Split
-from halfsure.runs.encoder_file import keep_encoder
+from halfsure.runs.encoder_file import keep_encoder, read_encoder
 from halfsure.runs.folder import FLAT, FORMAT, Folder, flat_settings
 from halfsure.runs.model_file import read_model, save_model
 from halfsure.runs.tensorboard import Events
+from halfsure.runs.with_encoder import EndToEndRun
 from halfsure.simplex import Map
 from halfsure.training.config import Config, RunSettings
 from halfsure.training.errors import BrokenError, RunError
@@ -44,9 +46,10 @@ PARTS = [name for name in RunSettings.__dataclass_fields__ if name not in ("pres
 class RunWriter(Memory):
     """Keeps a run in a folder; other ranks than the first write nothing."""
 
-    def __init__(self, folder: Folder, about: dict[str, Any]) -> None:
+    def __init__(self, folder: Folder, about: dict[str, Any], whole: EndToEndRun | None = None) -> None:
+        """`whole` says what to keep where an encoder is trained too."""
         super().__init__()
-        self.folder, self._about = folder, about
+        self.folder, self._about, self._whole = folder, about, whole
         self._about_model: dict[str, Any] = {}
         self._events: Events | None = None
         self._tensorboard = False
@@ -85,6 +88,8 @@ class RunWriter(Memory):
 
     def claim(self, data: Data, config: Config, map: Map, preprocessing: Preprocessing) -> None:
         """Make the folder this run's, or see that it is."""
+        if self._whole is not None:
+            data, preprocessing = self._whole.data, self._whole.preprocessing
         tuned = tuned_encoder(data)
         self._about_model = {
             "map": map.name,
@@ -135,7 +140,7 @@ class RunWriter(Memory):
         """Keep the weights of an encoder that was tuned; those that are there and whole stay."""
         if (encoder := tuned_encoder(data)) is not None:
             with self._saving(0):
-                keep_encoder(folder.path, encoder)
+                keep_encoder(folder.path, encoder.as_json(), encoder.changed)
 
     def resume(self) -> dict[str, Any] | None:
         """The state to go on from, the same on every rank; None if there is none yet."""
@@ -193,11 +198,19 @@ class RunWriter(Memory):
         def write() -> None:
             if self._mine:
                 with self._saving(state["step"]):
-                    save_model(self._mine, model, self._about_model)
+                    self._save_model(self._mine, model)
                     self._mine.save(state | more)
 
         self._ranks.by_first(write)
         self._saved, self.temperature = state["step"], 1.0
+
+    def _save_model(self, folder: Folder, model: nn.Module) -> None:
+        about = self._about_model
+        if self._whole is not None:
+            kept = self._whole.kept(model)
+            keep_encoder(folder.path, kept.fields, kept.changed)
+            model, about = kept.classifier, about | {"encoding": kept.encoding}
+        save_model(folder, model, about)
 
     def mend(self, model: nn.Module) -> None:
         """Write the model anew where its file is damaged or gone: the checkpoint has the weights too."""
@@ -207,12 +220,16 @@ class RunWriter(Memory):
                 return None
             file = self._mine.path / "model.safetensors"
             try:
-                return read_model(file).temperature
+                stored = read_model(file)
+                if self._whole is not None:  # killed between the two files, one may be newer
+                    read_encoder(self._mine.path, self._whole.kept(model).fields)
+                    read_encoder(self._mine.path, tuned_fields(stored.encoding))
             except RunError:
                 self.remarks.append(f"{file} was damaged or missing; it is written anew from the checkpoint")
                 with self._saving(self._saved or 0):
-                    save_model(self._mine, model, self._about_model)
-            return None
+                    self._save_model(self._mine, model)
+                return None
+            return stored.temperature
 
         self.temperature = self._ranks.by_first(write) or 1.0
 
@@ -259,6 +276,7 @@ def fingerprint(data: Data) -> dict[str, Any]:
         "test": 0 if data.test is None else len(data.test),
         "sha256": digest.hexdigest(),
         **({"encoder": weights} if (weights := weights_of(data)) else {}),
+        **({"trained": f"{how.way} at a rate of {how.rate:g}"} if (how := how_trained(data)) else {}),
     }
 
 
@@ -285,7 +303,10 @@ def _same_run(folder: Folder, found: dict[str, Any], wanted: dict[str, Any]) -> 
     ]
     if found.get("own_net") != wanted.get("own_net") and found.get("net") == wanted.get("net"):
         changes.append("your network has other layers")
-    if found.get("fingerprint") != wanted["fingerprint"]:
+    before, after = dict(found.get("fingerprint") or {}), dict(wanted["fingerprint"])
+    if (tuned := before.pop("trained", "none")) != (tunes := after.pop("trained", "none")):
+        changes.append(f"tune was {tuned}, now {tunes}")
+    if before != after:
         changes.append("the data or its labels are not the same")
     if changes:
         raise RunError(

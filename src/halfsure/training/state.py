@@ -104,7 +104,7 @@ class Training:
         self._seed(int(base_key(DROPOUT, config.run.seed, self.ranks.rank, step)))
         batch = self.feed.next(step)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate(config.optimiser, step, training.steps)
+            group["lr"] = rate(config.optimiser, step, training.steps) * group.get("rate", 1.0)
         context = Context(
             self._shared,
             batch,

@@ -16,6 +16,7 @@ from halfsure.data import Data, DataError
 from halfsure.data.random import keys
 from halfsure.runs.evidence import Evidence, Fold
 from halfsure.runs.run import Run
+from halfsure.runs.with_encoder import as_seen_by
 from halfsure.training.class_shares import label_shares
 from halfsure.trust import estimate_prior, fit_temperature
 
@@ -137,6 +138,7 @@ def without(data: Data, held: NDArray[np.int64], console: Console | None = None,
 
 def fold_of(data: Data, held: NDArray[np.int64], run: Run) -> Fold:
     """What a model makes of samples that it was not shown; `data` are those that `without` gave it."""
+    data = as_seen_by(run, data)
     own = data.train.samples if run.is_tuned else None
     return Fold(run, torch.from_numpy(data.train.labels[held]), run.logits(data.train.samples[held]), own)
 

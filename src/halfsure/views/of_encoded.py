@@ -19,8 +19,9 @@ class EncodedViews(RowViews):
 
     @classmethod
     def takes(cls, data: Data) -> bool:
-        """Rows with features of an encoder."""
-        return data.kind == cls.kind and any(hasattr(one, "view") for one in data.encoded)
+        """Rows with features of an encoder that stays as it is."""
+        frozen = all(getattr(one, "end_to_end", None) is None for one in data.encoded)
+        return data.kind == cls.kind and frozen and any(hasattr(one, "view") for one in data.encoded)
 
     @classmethod
     def places(cls, data: Data, settings: Any, seed: int) -> tuple[Places, Places | None]:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from torch import nn
 from torch.optim import Optimizer
 
-from halfsure.nets.layers import kernels_and_rest
+from halfsure.nets.layers import Slow, kernels_and_rest
 from halfsure.settings import Fraction, Settings, Size
 from halfsure.settings.registry import Part
 
@@ -36,9 +36,18 @@ class Optimiser(Part):
 
     @classmethod
     def make(cls, model: nn.Module, settings: Any) -> Optimizer:
-        """The optimiser of all that a model has to learn, with weight decay on kernels only."""
-        kernels, rest = kernels_and_rest(model)
-        groups = [{"params": kernels, "weight_decay": settings.weight_decay}, {"params": rest, "weight_decay": 0.0}]
+        """The optimiser of all that a model has to learn, with weight decay on kernels only.
+
+        A group with a `rate` learns at that part of the learning rate.
+        """
+        slow = [module for module in model.modules() if isinstance(module, Slow)]
+        rates = {weight: module.rate for module in slow for weight in module.parameters()}
+        groups = []
+        for weights, decay in zip(kernels_and_rest(model), (settings.weight_decay, 0.0), strict=True):
+            groups.append({"params": [weight for weight in weights if weight not in rates], "weight_decay": decay})
+            for part in dict.fromkeys(rates.values()):
+                some = [weight for weight in weights if rates.get(weight) == part]
+                groups.append({"params": some, "weight_decay": decay, "rate": part})
         return cls.over([group for group in groups if group["params"]], settings)
 
     @classmethod
