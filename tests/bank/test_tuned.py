@@ -175,6 +175,8 @@ def test_a_run_folder_predicts_by_the_features_it_was_trained_on(photos: Path, t
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert (config["data"]["encoder"], config["data"]["tune"]) == ("toy-tunable", "pairs")
     assert config["tuned"]["name"] == "toy-tunable+pairs"
+    notice = (tmp_path / "run" / "NOTICE.txt").read_text()
+    assert notice.startswith("toy-tunable+pairs: not stated by its file")
 
 
 def test_damaged_missing_and_foreign_weights_are_refused(photos: Path, tmp_path: Path) -> None:

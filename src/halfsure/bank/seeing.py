@@ -28,6 +28,7 @@ __all__ = [
     "EncoderWanted",
     "TextsSeen",
     "encoder_of",
+    "notice_of",
     "own_encoder",
     "see_pictures",
     "see_source",
@@ -152,6 +153,13 @@ class TextsSeen:
 def weights_of(data: Data) -> list[str]:
     """Checksums of the encoders that data are seen through: another one gives other features."""
     return sorted({one.opener.encoder.checksum for one in data.encoded if isinstance(one, Banked)})
+
+
+def notice_of(data: Data) -> str:
+    """Licence and notice of the encoders that data are seen through; empty if there are none."""
+    encoders = [one.opener.encoder for one in data.encoded if isinstance(one, Banked)]
+    texts = dict.fromkeys(f"{encoder.full_name}: {encoder.licence}\n\n{encoder.notice}" for encoder in encoders)
+    return "\n\n".join(texts)
 
 
 def own_encoder(data: Data) -> Encoder | None:

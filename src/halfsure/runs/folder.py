@@ -53,6 +53,7 @@ class Folder:
     | `model.safetensors`  | the averaged weights, with map, classes and preprocessing               |
     | `resume.safetensors` | everything to go on from; the one before is resume.previous.safetensors |
     | `encoder.safetensors`| what tuning changed in the encoder, where it was tuned                  |
+    | `NOTICE.txt`         | licence and notice of the encoder's weights, where there is an encoder  |
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

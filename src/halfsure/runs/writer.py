@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 import halfsure
-from halfsure._disk import reason
+from halfsure._disk import reason, write
 from halfsure.bank.end_to_end import how_trained
-from halfsure.bank.seeing import weights_of
+from halfsure.bank.seeing import notice_of, weights_of
 from halfsure.bank.tuned import tuned_encoder, tuned_fields
 from halfsure.data import Data, Part, Split
 from halfsure.runs.encoder_file import keep_encoder, read_encoder
@@ -35,6 +35,8 @@ from halfsure.training.ranks import Ranks
 from halfsure.views.preprocessing import Preprocessing
 
 __all__ = ["RunWriter", "fingerprint", "refuse_old"]
+
+NOTICE = "NOTICE.txt"
 
 # What may differ between a run and the one that goes on with it: it has no influence on any result, but for the last
 # digits of sums over another number of threads, of which there is a remark.
@@ -132,6 +134,8 @@ class RunWriter(Memory):
         split = Split.of(data.name, data.train.labels, data.labeled, data.classes, config.run.seed)
         with self._saving(0):
             split.save(folder.path / "split.json")
+            if notice := notice_of(data):
+                write(folder.path / NOTICE, f"{notice.strip()}\n".encode())
             self._keep_encoder(folder, data)
             folder.write_config(self.config)
         return self.config
@@ -181,12 +185,12 @@ class RunWriter(Memory):
         """Take an evaluation in."""
         self.metrics.append(line)
 
-        def write() -> None:
+        def append() -> None:
             if self._mine:
                 with self._saving(line["step"]):
                     self._mine.append(line)
 
-        self._ranks.by_first(write)
+        self._ranks.by_first(append)
         if self._events is not None:
             self._events.add(line)
 
@@ -195,13 +199,13 @@ class RunWriter(Memory):
         # What other files hold is in the checkpoint too, under its checksum: damage to them is noticed.
         more = {"settings": self._settings, "metrics": json.loads(json.dumps(self.metrics))}
 
-        def write() -> None:
+        def keep() -> None:
             if self._mine:
                 with self._saving(state["step"]):
                     self._save_model(self._mine, model)
                     self._mine.save(state | more)
 
-        self._ranks.by_first(write)
+        self._ranks.by_first(keep)
         self._saved, self.temperature = state["step"], 1.0
 
     def _save_model(self, folder: Folder, model: nn.Module) -> None:
@@ -215,7 +219,7 @@ class RunWriter(Memory):
     def mend(self, model: nn.Module) -> None:
         """Write the model anew where its file is damaged or gone: the checkpoint has the weights too."""
 
-        def write() -> float | None:
+        def look() -> float | None:
             if self._mine is None:
                 return None
             file = self._mine.path / "model.safetensors"
@@ -231,7 +235,7 @@ class RunWriter(Memory):
                 return None
             return stored.temperature
 
-        self.temperature = self._ranks.by_first(write) or 1.0
+        self.temperature = self._ranks.by_first(look) or 1.0
 
     @contextmanager
     def _saving(self, step: int) -> Iterator[None]:
