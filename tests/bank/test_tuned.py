@@ -243,6 +243,29 @@ def test_folds_tune_without_what_they_hold_out(photos: Path, tmp_path: Path, wat
     assert len(watched.calls) == count  # the folds have kept theirs
 
 
+def test_unlabeled_samples_take_part_and_those_held_out_do_not(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[set[int]] = []
+
+    def watched(encoder: Any, samples: Any, labels: Any, *, unlabeled: Any, **how: Any) -> Any:
+        seen.append(set(unlabeled.rows.tolist()))
+        assert how["tuning"].most_unlabeled == 10
+        return tune_pairs(encoder, samples, labels, unlabeled=unlabeled, **how)
+
+    alone = opened(photos, **TUNABLE, labels=8, val=4)
+    monkeypatch.setattr(module, "tune_pairs", watched)
+    data = opened(photos, **TUNABLE, labels=8, val=4, tune_unlabeled=10)
+    assert "by pairs of 8 labels and the surest of 10 unlabeled pictures, in " in data.notes[1]
+    assert not np.array_equal(data.train.samples, alone.train.samples)
+    assert seen[0] == set(np.setdiff1d(data.seen, data.labeled).tolist())
+    held = deal(data, 2, 0)
+    for some in held:
+        left = without(data, some)
+        assert seen[-1] == set(np.setdiff1d(left.seen, left.labeled).tolist())
+        assert not seen[-1] & {*some.tolist(), *left.labeled.tolist()}
+
+
 def test_too_few_labels_for_folds_are_refused(photos: Path) -> None:
     data = opened(photos, **TUNABLE, labels=4)
     assert len(deal(data, 4, 0)) == 4

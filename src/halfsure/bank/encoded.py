@@ -62,6 +62,8 @@ class TunedFrom:
     opener: Opener
     """The encoder as it came."""
     seed: int
+    unlabeled: int = 0
+    """Unlabeled samples that took part."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from halfsure.data.official import data_root
 from halfsure.data.originals import Originals, PictureFiles
 from halfsure.encoders.encoder import Encoder, PictureEncoder
 
-__all__ = ["UnreadableError", "View", "bank_folder", "banked", "least_side", "views_wanted"]
+__all__ = ["CALLED", "UnreadableError", "View", "bank_folder", "banked", "least_side", "views_wanted"]
 
 GROUP = {"image": 32, "text": 256}
 """Samples that are encoded and written at a time: as many are lost when a process dies."""

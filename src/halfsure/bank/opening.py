@@ -176,7 +176,8 @@ def open_seeds(
     if config.val:
         found = [hold_out(data, config.val, seed) for data, seed in zip(found, seeds, strict=True)]
     found = [train_encoder(data, config.tune, config.tune_rate) for data in found]
-    return [tune(data, config.tune, seed, console, tuned) for data, seed in zip(found, seeds, strict=True)]
+    more = {"unlabeled": config.tune_unlabeled}
+    return [tune(data, config.tune, seed, console, tuned, **more) for data, seed in zip(found, seeds, strict=True)]
 
 
 def lasting(source: str, config: DataConfig) -> tuple[str, DataConfig]:

@@ -10,11 +10,13 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 
 from halfsure.bank.bar import say
 from halfsure.bank.encoded import Banked, Opener, TunedFrom, originals_of, plain_features
+from halfsure.bank.making import CALLED
 from halfsure.bank.network_inputs import Shown
 from halfsure.data import Data, DataError, Part
 from halfsure.data.dataset import UNLABELED
@@ -51,7 +53,9 @@ class Kept:
     changed: Mapping[str, Tensor]
 
 
-def tune(data: Data, how: Tune, seed: int, console: Console | None = None, kept: Kept | None = None) -> Data:
+def tune(
+    data: Data, how: Tune, seed: int, console: Console | None = None, kept: Kept | None = None, *, unlabeled: int = 0
+) -> Data:
     """The same data through an encoder that its labels have tuned, or as they are where that is not wanted.
 
     Args:
@@ -60,6 +64,7 @@ def tune(data: Data, how: Tune, seed: int, console: Console | None = None, kept:
         seed: of the tuning; the same seed and labels give the same bits.
         console: where to say what is going on.
         kept: what a run keeps of its tuned encoder, which is then not tuned again.
+        unlabeled: samples without a label that take part at most.
     """
     if how not in ("pairs", "auto"):
         return data
@@ -68,15 +73,16 @@ def tune(data: Data, how: Tune, seed: int, console: Console | None = None, kept:
         return _untuned(data, how, "there are neither pictures nor texts that are seen through a pretrained encoder")
     banked = data.encoded[place]
     assert isinstance(banked, Banked)
+    told = TunedFrom(banked.opener, seed, unlabeled)
     try:
-        encoder, said = _restored(banked.opener, kept) or _tuned(data, place, how, seed, console)
+        encoder, said = _restored(banked.opener, kept) or _tuned(data, place, how, told, console)
     except (EncoderError, ValueError) as error:
         return _untuned(data, how, str(error))
     if encoder is None:
         return _with_note(data, said)
     others = sum(isinstance(one, Banked) for one in data.encoded) - 1
     said += "; of the columns of texts the first is tuned" if others else ""
-    return _with_note(_through(data, place, encoder, TunedFrom(banked.opener, seed), console), said)
+    return _with_note(_through(data, place, encoder, told, console), said)
 
 
 def tune_again(data: Data, console: Console | None = None, kept: Kept | None = None) -> Data:
@@ -88,7 +94,7 @@ def tune_again(data: Data, console: Console | None = None, kept: Kept | None = N
     assert isinstance(banked, Banked) and banked.tuned is not None  # noqa: PT018
     base = replace(data, encoded=_replaced(data.encoded, place, replace(banked, opener=banked.tuned.opener)))
     try:
-        encoder, _ = _restored(banked.tuned.opener, kept) or _tuned(base, place, "pairs", banked.tuned.seed, console)
+        encoder, _ = _restored(banked.tuned.opener, kept) or _tuned(base, place, "pairs", banked.tuned, console)
     except ValueError as error:
         raise DataError(f"a fold leaves too few labels: {error}; ask for more folds, or take tune none") from None
     assert encoder is not None
@@ -151,27 +157,45 @@ def _restored(opener: Opener, kept: Kept | None) -> tuple[Encoder, str] | None:
     return tuned_from(opener.encoder, kept.changed, "pairs"), said
 
 
-def _tuned(data: Data, place: int, how: Tune, seed: int, console: Console | None) -> tuple[Encoder | None, str]:
+def _tuned(data: Data, place: int, how: Tune, told: TunedFrom, console: Console | None) -> tuple[Encoder | None, str]:
     """The tuned encoder, None if it does not pay; and a sentence."""
     banked = data.encoded[place]
     assert isinstance(banked, Banked)
-    encoder = banked.opener.encoder
+    encoder, seed, unlabeled = banked.opener.encoder, told.seed, told.unlabeled
     labels = np.full(len(data.train), UNLABELED)
     labels[data.labeled] = data.train.labels[data.labeled]
     labeled_rows(labels, labels)
-    samples, tuning = Shown(originals_of(data.train, place), encoder), Tuning(flip=banked.plan.flip)
+    samples = Shown(originals_of(data.train, place), encoder)
+    tuning = Tuning(flip=banked.plan.flip, most_unlabeled=unlabeled)
+    rest = _Some(samples, np.setdiff1d(data.seen, data.labeled)) if unlabeled else None
     about = f"{len(data.labeled):,} labels"
+    if rest is not None and len(rest):
+        about += f" and the surest of {min(len(rest), unlabeled):,} unlabeled {CALLED[encoder.kind]}"
     reason = ""
     if how == "auto":
         say(console, f"whether tuning {encoder.full_name} by pairs of {about} pays is tried on held-out labels")
-        verdict = pays(encoder, samples, labels, seed=seed, tuning=tuning, most_seconds=MOST_SECONDS)
+        verdict = pays(encoder, samples, labels, unlabeled=rest, seed=seed, tuning=tuning, most_seconds=MOST_SECONDS)
         if not verdict.pays:
             return None, verdict.sentence
         reason = f"; {verdict.sentence}"
     say(console, f"tuning {encoder.full_name} by pairs of {about}")
     began = time.monotonic()
-    tuned = tune_pairs(encoder, samples, labels, seed=seed, tuning=tuning)
+    tuned = tune_pairs(encoder, samples, labels, unlabeled=rest, seed=seed, tuning=tuning)
     return tuned, f"{encoder.full_name} is tuned by pairs of {about}, in {time.monotonic() - began:.0f} s{reason}"
+
+
+@dataclass(frozen=True)
+class _Some:
+    """Some of the samples, read when they are drawn."""
+
+    samples: Shown
+    rows: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: int) -> Any:
+        return self.samples[int(self.rows[place])]
 
 
 def _through(data: Data, place: int, encoder: Encoder, tuned: TunedFrom, console: Console | None) -> Data:

@@ -155,7 +155,7 @@ class SSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         wanted = wanted_encoder(self)
         data = train_encoder(data, wanted.tune, wanted.tune_rate)
         config, why = make_config(self, data)
-        data = tune(data, wanted.tune, config.seed)
+        data = tune(data, wanted.tune, config.seed, unlabeled=wanted.tune_unlabeled)
         self.opener_ = _opener_of_pictures(data)
         held = self._hold_out(data, config.seed)
         ready(data, config.algorithm(data).views)  # once, and not in every process that trains
