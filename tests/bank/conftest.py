@@ -15,5 +15,6 @@ TOY = Path(__file__).with_name("toy_encoders.py")
 def toy_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Toy encoders, and a bank of the test's own."""
     monkeypatch.setenv("HALFSURE_DATA", str(tmp_path / "kept"))
+    monkeypatch.delenv("HALFSURE_BANK")
     with toy_parts(TOY):
         yield
