@@ -19,6 +19,7 @@ COLOURS = {"red": (200, 60, 60), "blue": (60, 60, 200)}
 def toy_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Toy encoders, and a bank of the test's own."""
     monkeypatch.setenv("HALFSURE_DATA", str(tmp_path / "kept"))
+    monkeypatch.delenv("HALFSURE_BANK")
     with toy_parts(TOY):
         yield
 

@@ -1,6 +1,9 @@
 """Samples through an encoder and the bank: as without the bank, and only what is new."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +21,7 @@ from halfsure.bank import View, banked, making, views_wanted
 from halfsure.bank.making import UnreadableError
 from halfsure.bank.view import STRONG_DROP, WEAK_DROP, Drawing
 from halfsure.data import DataError
+from halfsure.data.official import data_root
 from halfsure.data.originals import PictureArray, PictureFiles, Texts, key_of
 from halfsure.encoders import EncoderError, own
 from halfsure.encoders.squares import square
@@ -249,3 +253,28 @@ def test_much_larger_jpegs_are_decoded_at_a_part_of_their_size(tmp_path: Path) -
     assert np.abs(square(files[0], 64, 0.875).astype(int) - square(small, 64, 0.875)).max() <= 3
     assert replace(files, least=481)[0].shape == (480, 640, 3)
     assert files.key(0) == replace(files, least=100).key(0)
+
+
+WHERE = "from halfsure.bank.making import bank_folder; print(bank_folder())"
+
+
+def test_tests_and_their_processes_have_a_bank_of_their_own() -> None:
+    found = making.bank_folder()
+    assert not found.is_relative_to(data_root())
+    started = subprocess.run([sys.executable, "-c", WHERE], capture_output=True, text=True, check=True)
+    assert started.stdout.strip() == str(found)
+    assert Path(os.environ["HALFSURE_BANK"]) == found
+
+
+def test_the_bank_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HALFSURE_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("HALFSURE_BANK", str(tmp_path / "features"))
+    banked(PictureArray(pictures(3)), counting()[0], VIEWS)
+    assert [path.name for path in tmp_path.iterdir()] == ["features"]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HALFSURE_BANK", "~/features")
+    assert making.bank_folder() == tmp_path / "features"
+    monkeypatch.setenv("HALFSURE_BANK", "")
+    assert making.bank_folder() == tmp_path / "data" / "bank"
+    monkeypatch.delenv("HALFSURE_BANK")
+    assert making.bank_folder() == tmp_path / "data" / "bank"

@@ -18,6 +18,7 @@ Shown = pytest.CaptureFixture[str]
 def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A bank of pictures where banks are looked for, and one of texts."""
     monkeypatch.setenv("HALFSURE_DATA", str(tmp_path))
+    monkeypatch.delenv("HALFSURE_BANK")
     banked(Texts(["a", "b c"]), counting("text")[0], views_wanted(0, 0))
     before = set(tmp_path.glob("bank/*"))
     banked(PictureArray(pictures(7)), counting()[0], views_wanted(2, 1))

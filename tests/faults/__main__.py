@@ -51,6 +51,7 @@ def main() -> int:
     began = time.monotonic()
     total, gone = 0, 0
     with tempfile.TemporaryDirectory(prefix="halfsure-faults-") as root:
+        os.environ["HALFSURE_BANK"] = f"{root}/bank"  # not the user's
         scene = Scene(Path(root), random.Random(given.seed))
         print(f"\n{row('kind', 'injected', 'lost', 'survived', 'seconds')}", flush=True)
         for kind in chosen:

@@ -69,7 +69,8 @@ def child(folder: Path, environment: dict[str, str], asked: dict[str, Any]) -> d
         subprocess.run(
             [sys.executable, "-m", "tests.stress.child", str(folder / "runs"), json.dumps(asked)],
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder), **environment},
+            env=os.environ
+            | {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder), "HALFSURE_BANK": str(folder / "bank"), **environment},
             capture_output=True,
             text=True,
             check=True,

@@ -52,8 +52,9 @@ def least_side(encoder: PictureEncoder) -> int:
 
 
 def bank_folder() -> Path:
-    """Where banks are kept, unless another folder is named."""
-    return data_root() / "bank"
+    """Where banks are kept, unless another folder is named: `$HALFSURE_BANK`, else `bank` in the folder of all data."""
+    named = os.environ.get("HALFSURE_BANK")
+    return Path(named).expanduser() if named else data_root() / "bank"
 
 
 def banked(

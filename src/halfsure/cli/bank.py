@@ -24,7 +24,7 @@ class BankList:
     """List the banks: encoder, samples, views, size and age."""
 
     root: Path | None = None
-    """Folder of all banks; `bank` in $HALFSURE_DATA or in the user's cache folder if not given."""
+    """Folder of all banks; if not given $HALFSURE_BANK, else `bank` in $HALFSURE_DATA or in the user's cache folder."""
     json: bool = False
     """Print JSON."""
 
@@ -62,7 +62,7 @@ class BankInfo:
     name: Positional[str]
     """Which bank, or the beginning of its name; `halfsure bank list` names them."""
     root: Path | None = None
-    """Folder of all banks; `bank` in $HALFSURE_DATA or in the user's cache folder if not given."""
+    """Folder of all banks; if not given $HALFSURE_BANK, else `bank` in $HALFSURE_DATA or in the user's cache folder."""
     json: bool = False
     """Print JSON."""
 
@@ -99,7 +99,7 @@ class BankClear:
     yes: bool = False
     """Do not ask."""
     root: Path | None = None
-    """Folder of all banks; `bank` in $HALFSURE_DATA or in the user's cache folder if not given."""
+    """Folder of all banks; if not given $HALFSURE_BANK, else `bank` in $HALFSURE_DATA or in the user's cache folder."""
 
     def run(self, console: Console) -> int:
         """Ask, remove, say what was removed; 1 if one is being filled, or the answer is no."""
