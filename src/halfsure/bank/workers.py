@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -76,7 +78,30 @@ def _in_processes(
     way: Way, about: dict[str, Any], drawing: Drawing, jobs: Iterator[tuple[Any, Job]], workers: int
 ) -> Iterator[tuple[Any, Encoded]]:
     """Two jobs a process are under way, so that none waits and memory stays bounded."""
-    pool = ProcessPoolExecutor(workers, initializer=_begin, initargs=(os.getpid(), dumps(way)), env=THREADS)
+    with _written(way) as file:
+        yield from _by_pool(file, about, drawing, jobs, workers)
+
+
+@contextmanager
+def _written(way: Way) -> Iterator[Path]:
+    """A file with what a process needs to come by the encoder.
+
+    As arguments of the process the weights would go through a pipe of which this process holds both ends while it
+    writes. If the process died while it was importing, nobody would read them, and this process would wait for ever.
+    """
+    with TemporaryDirectory(prefix="halfsure-encoder-", ignore_cleanup_errors=True) as folder:
+        file = Path(folder) / "way"
+        try:
+            file.write_bytes(dumps(way))
+        except OSError:  # the disk is full: this process has the encoder
+            raise _CannotOpenError([]) from None
+        yield file
+
+
+def _by_pool(
+    file: Path, about: dict[str, Any], drawing: Drawing, jobs: Iterator[tuple[Any, Job]], workers: int
+) -> Iterator[tuple[Any, Encoded]]:
+    pool = ProcessPoolExecutor(workers, initializer=_begin, initargs=(os.getpid(), file), env=THREADS)
     running = dict[Any, tuple[Any, Job]]()
     try:
         while True:
@@ -101,17 +126,17 @@ def _in_processes(
         pool.shutdown(wait=True, kill_workers=True)  # they have nothing to put in order
 
 
-_way: Way = ("", None)
+_file: Path | None = None
 _encoder: Encoder | None = None
 
 
-def _begin(parent: int, way: bytes) -> None:
+def _begin(parent: int, file: Path) -> None:
     """Prepare a process, which ends when its parent does."""
-    global _way  # noqa: PLW0603 - a process is of one bank
+    global _file  # noqa: PLW0603 - a process is of one bank
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-    _way = loads(way)
+    _file = file
 
 
 def _watch(parent: int) -> None:
@@ -124,8 +149,9 @@ def _work(about: dict[str, Any], drawing: Drawing, job: Job) -> Encoded | None:
     """Encode a job; None if the encoder cannot be had here, or is another one."""
     global _encoder  # noqa: PLW0603
     if _encoder is None:
-        kind, given = _way
+        assert _file is not None
         try:
+            kind, given = loads(_file.read_bytes())
             if kind == "open":
                 name, settings, parts, changed = given
                 take_over(parts)
