@@ -37,7 +37,7 @@ from tests.bank.conftest import COLOURS, TOY, pixels
 
 pytestmark = pytest.mark.usefixtures("toy_encoders")
 SHORT: dict[str, Any] = {"steps": 6, "evaluations": 1, "batch": 8, "unlabeled_batch": 8}
-TUNABLE: dict[str, Any] = {"encoder": "toy-tunable", "tune": "pairs", "encoder_side": 24}
+TUNABLE: dict[str, Any] = {"encoder": "toy-tunable", "tune": "pairs", "encoder_side": 24, "tune_unlabeled": 0}
 
 
 @pytest.fixture
@@ -255,7 +255,7 @@ def test_unlabeled_samples_take_part_and_those_held_out_do_not(
 
     alone = opened(photos, **TUNABLE, labels=8, val=4)
     monkeypatch.setattr(module, "tune_pairs", watched)
-    data = opened(photos, **TUNABLE, labels=8, val=4, tune_unlabeled=10)
+    data = opened(photos, **TUNABLE | {"tune_unlabeled": 10}, labels=8, val=4)
     assert "by pairs of 8 labels and the surest of 10 unlabeled pictures, in " in data.notes[1]
     assert not np.array_equal(data.train.samples, alone.train.samples)
     assert seen[0] == set(np.setdiff1d(data.seen, data.labeled).tolist())

@@ -49,7 +49,7 @@ class EncoderWanted(PictureSettings):
     """Whether the encoder is tuned: pairs first teaches it which labeled samples belong together, auto does so where
     held-out labels say that it pays and two minutes are enough to find out; last and all train its last blocks, or all
     of it, together with the classifier."""
-    tune_unlabeled: Count = 0
+    tune_unlabeled: Count = 1000
     """With tune pairs and auto: unlabeled samples that are looked at, of which the surest take part; 0 for none."""
     tune_rate: Annotated[float, Between(0, 1)] = 0.05
     """With tune last and all: the encoder's learning rate, as a part of the classifier's."""
