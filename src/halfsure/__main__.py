@@ -1,7 +1,5 @@
 """`python -m halfsure` is the command `halfsure`."""
 
-import sys
+from halfsure.cli import program
 
-from halfsure.cli import main
-
-sys.exit(main())
+program()

@@ -373,7 +373,10 @@ def test_the_commands(
     common += ["--encoder-side", "24"]
     train = ["train", str(photos), "--out", "run", *common, *parts, "--folds", "2", "--jobs", "1"]
     assert main(train) == 0
-    assert "toy-tunable is tuned by pairs of 8 labels, in " in capsys.readouterr().out
+    assert (
+        "toy-tunable is tuned by pairs of 8 labels and the surest of 16 unlabeled pictures, in "
+        in capsys.readouterr().out
+    )
     assert "toy-tunable+pairs" in (tmp_path / "run" / "report.html").read_text()
     predict = ["predict", "run", str(photos / "test"), "-o", "new.csv", "--coverage", "0.6", *parts]
     assert main(predict) == 0

@@ -280,7 +280,7 @@ def test_the_help_lists_settings_of_own_parts() -> None:
     assert "The optimiser: adam, adamw, sgd or crawl." in told
     views = re.search(r"The views: (.*?); those for the kind", told)
     assert views is not None
-    assert set(re.split(", | or ", views[1])) == {"encoded", "images", "rows", "texts", "shaken", "waves"}
+    assert set(re.split(", | or ", views[1])) == {"encoded", "fresh", "images", "rows", "texts", "shaken", "waves"}
     short = in_process("train", "--help", "--parts", str(TOY))
     assert "--nudge" not in short.stdout
     assert "--help-all" in short.stdout

@@ -1,5 +1,6 @@
 """The command line: `halfsure train`, `predict`, `compare` and more; `COMMANDS` has them all."""
 
+import atexit
 import difflib
 import os
 import shlex
@@ -20,7 +21,7 @@ from halfsure.cli.process import prepare_process
 from halfsure.cli.terminal import screen
 from halfsure.cli.version import Version
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "main", "program"]
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stopped:
         _say(errors, "stopped; what was saved so far is kept, and the same command goes on from there")
         return 128 + (stopped.args[0] if stopped.args else signal.SIGINT)
+
+
+def program() -> None:
+    """Run a command and end the process."""
+    code = main()
+    if "RANK" not in os.environ:
+        sys.exit(code)
+    # Started by torchrun: threads of gloo may outlive what they belong to, and then abort a process that is done. The
+    # launcher takes that for a failure and stops the others. So it ends without tearing anything down.
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 @contextmanager
