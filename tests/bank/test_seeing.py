@@ -12,7 +12,7 @@ from PIL import Image
 
 import halfsure
 from halfsure import SSLClassifier
-from halfsure.bank import banked, views_wanted
+from halfsure.bank import banked, new_samples, views_wanted
 from halfsure.bank.encoded import Banked
 from halfsure.bank.opening import DataConfig, open_data
 from halfsure.cli import demo, main
@@ -122,6 +122,40 @@ def test_a_run_is_resumed_to_the_bit_and_predicts(photos: Path, tmp_path: Path, 
     answers = run.predict(photos / "test")
     assert answers == [run.classes[k] for k in run.best(data.test.samples).tolist()]
     assert json.loads((tmp_path / "cut" / "config.json").read_text())["data"]["encoder"] == "toy-pictures"
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "auto"])
+def test_a_run_predicts_and_goes_on_in_the_precision_it_was_trained_in(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: Any
+) -> None:
+    config = DataConfig.of(str(photos), encoder="toy-pictures", labels=6, encoder_precision=precision)
+    data = open_data(str(photos), config, 0)
+    settings = preset(data, "supervised", "quick", 0).replace(**SHORT)
+    run = tmp_path / "run"
+    start(data, settings, out=run, source=str(photos), data_config=config)
+    kind, asked = type(open_encoder("toy-pictures")), list[str]()
+    original = kind.open
+
+    def watched(argument: str, settings: Any) -> Any:
+        asked.append(settings.encoder_precision)
+        return original(argument, settings)
+
+    monkeypatch.setattr(kind, "open", watched)
+    new_samples._restore.cache_clear()
+    load(run).predict(photos / "test")
+    assert asked == [precision]
+    go_on(run)
+    assert set(asked) == {precision}
+    assert main(["predict", str(run), str(photos / "test"), "--out", str(tmp_path / "answers.csv")]) == 0
+    assert main(["evaluate", str(run), str(photos / "test")]) == 0
+    assert set(asked) == {precision}
+
+
+def test_explicit_and_chosen_precision_share_their_features(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(photos, encoder="toy-pictures", labels=6)
+    kind = type(open_encoder("toy-pictures"))
+    monkeypatch.setattr(kind, "encode", lambda *_: pytest.fail("it is in the bank"))
+    opened(photos, encoder="toy-pictures", labels=6, encoder_precision="float32")
 
 
 def test_a_second_run_encodes_nothing(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ class ToyPictures(PictureEncoder):
     def open(cls, argument: str, settings: Any) -> "ToyPictures":
         encoder = cls()
         encoder.side = settings.encoder_side or cls.side
+        encoder.precision = settings.encoder_precision.replace("auto", "float32")
         return encoder
 
     def encode(self, samples: torch.Tensor) -> Any:

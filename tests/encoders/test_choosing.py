@@ -10,8 +10,19 @@ from typing import Any
 import pytest
 
 from halfsure.cli import main
-from halfsure.encoders import Encoder, EncoderError, PictureEncoder, choosing, fetch_minilm, open_encoder, restore
+from halfsure.encoders import (
+    Encoder,
+    EncoderError,
+    PictureEncoder,
+    choosing,
+    efficientnet_lite,
+    fetch_minilm,
+    open_encoder,
+    restore,
+)
+from halfsure.encoders import minilm as minilm_module
 from halfsure.encoders.efficientnet_lite import Lite0
+from halfsure.encoders.machine import has_onnx
 from halfsure.settings import parts
 
 
@@ -80,6 +91,38 @@ def test_a_run_gets_its_encoder_again(lite: Encoder) -> None:
         restore(fields | {"dimension": 12})
 
 
+def numbers(encoder: Encoder) -> str:
+    return encoder.precision.partition(",")[0]
+
+
+@pytest.mark.parametrize("name", ["efficientnet-lite0", "minilm"])
+@pytest.mark.parametrize("asked", ["float32", "bfloat16"])
+def test_a_precision_that_was_asked_for_is_that_of_the_run(
+    lite: Encoder, minilm: Encoder, monkeypatch: pytest.MonkeyPatch, name: str, asked: str
+) -> None:
+    """On a machine where `auto` would take the other one."""
+    side: dict[str, Any] = {"encoder_side": 32} if name == "efficientnet-lite0" else {}
+    for module in (efficientnet_lite, minilm_module):
+        monkeypatch.setattr(module, "fast_bfloat16", lambda: asked == "float32")
+    monkeypatch.setattr(efficientnet_lite, "onnx_session", lambda _: None)
+    trained, usual = open_encoder(name, encoder_precision=asked, **side), open_encoder(name, **side)
+    assert (numbers(trained), numbers(usual)) == (asked, {"float32": "bfloat16", "bfloat16": "float32"}[asked])
+    fields = json.loads(json.dumps(trained.as_json()))
+    again = restore(fields)
+    assert numbers(again) == asked
+    assert again.as_json() == trained.as_json()
+    assert "asked" not in usual.as_json()
+    assert numbers(restore(usual.as_json())) == numbers(usual)
+
+
+def test_a_run_in_int8_from_before_that_was_kept_is_in_int8_still(lite: Encoder) -> None:
+    if not has_onnx():
+        pytest.skip("int8 needs onnxruntime")
+    fields = open_encoder("efficientnet-lite0", encoder_side=32, encoder_precision="int8").as_json()
+    assert fields.pop("asked") == "int8"
+    assert numbers(restore(fields)) == "int8"
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -89,6 +132,9 @@ def test_a_run_gets_its_encoder_again(lite: Encoder) -> None:
         {"side": "a"},
         {"side": -1},
         {"side": 10**12},
+        {"asked": "float7"},
+        {"asked": ["float32"]},
+        {"asked": None},
         {"name": "own:f"},
     ],
 )

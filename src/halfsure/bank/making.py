@@ -131,6 +131,7 @@ class _Wanted:
 def _about(encoder: Encoder) -> dict[str, Any]:
     """What features of one bank have in common."""
     about = encoder.as_json() | {"precision": encoder.precision}
+    about.pop("asked", None)  # features are the same, whether their precision was asked for or chosen
     if encoder.name == "own":  # a function has a name, which others may have; so it is tried out
         generator = torch.Generator().manual_seed(0)
         side = getattr(encoder, "side", 0)

@@ -57,7 +57,13 @@ def open_encoder(name: str, **settings: Any) -> Encoder:
         halfsure.encoders.encoder.EncoderError: there is no encoder 'mini'; did you mean minilm?
     """
     kind, argument = encoder_named(name)
-    return kind.open(argument, kind.Settings(**settings))
+    return _opened(kind, argument, kind.Settings(**settings))
+
+
+def _opened(kind: type[Encoder], argument: str, settings: Any) -> Encoder:
+    encoder = kind.open(argument, settings)
+    encoder.asked = getattr(settings, "encoder_precision", "auto")
+    return encoder
 
 
 def best(kind: str) -> tuple[str | None, str]:
@@ -190,14 +196,20 @@ def _open_again(name: str, given: str | os.PathLike[str] | None, fields: Mapping
         )
     known = part.Settings().as_json()
     settings = {"encoder_side": fields.get("side")} if "encoder_side" in known and "side" in fields else {}
-    if str(fields.get("precision", "")).startswith("int8"):
-        settings["encoder_precision"] = "int8"
+    if "encoder_precision" in known:
+        settings["encoder_precision"] = _asked(fields)
     if missing := part.missing():
         raise EncoderError(f"the run was made with {name}, which is not installed; run: {missing}")
     try:
-        return part.open(argument, part.Settings(**settings | more))
+        return _opened(part, argument, part.Settings(**settings | more))
     except ValueError as error:
         raise error if isinstance(error, EncoderError) else EncoderError(f"the run's encoder: {error}") from None
+
+
+def _asked(fields: Mapping[str, Any]) -> Any:
+    """The precision that was asked for; runs did not always keep it, but int8 is taken only where it is asked for."""
+    int8 = str(fields.get("precision", "")).startswith("int8")
+    return fields.get("asked", "int8" if int8 else "auto")
 
 
 def _own_again(function: Any, name: str, fields: Mapping[str, Any]) -> Encoder:

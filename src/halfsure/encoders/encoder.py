@@ -76,6 +76,8 @@ class Encoder(Part):
     """The name and the settings by which another process opens the same; None where there is no such way."""
     precision: str = "float32"
     """What it calculates in here, and by what."""
+    asked: Precision = "auto"
+    """The precision that was asked for: a run's encoder is opened with it again."""
     full_name: str
     """With the last name of the argument, no path of this machine; and how it was tuned."""
     changed: Mapping[str, Tensor] = MappingProxyType({})
@@ -144,6 +146,7 @@ class Encoder(Part):
 
     def as_json(self) -> dict[str, Any]:
         """What a bank, a run and an export say of it."""
+        asked = {"asked": self.asked} if self.asked != "auto" else {}
         tuned = {"tuned_from": self.untuned_checksum} if self.untuned_checksum else {}
         return {
             "name": self.full_name,
@@ -152,6 +155,7 @@ class Encoder(Part):
             "dimension": self.dimension,
             "sha256": self.checksum,
             "precision": self.precision,
+            **asked,
             "licence": self.licence,
             **tuned,
         }
